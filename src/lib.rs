@@ -1,0 +1,8 @@
+//! Reads blocks from an Antelope node's state history plugin (SHiP), decodes every action and
+//! table row with the ABI in force at that moment, and publishes the events to Redis Streams.
+//!
+//! The modules follow the way of the data; `docs/layout.md` is the map.
+
+pub mod name;
+pub mod resp;
+pub mod transport;

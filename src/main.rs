@@ -1,0 +1,2 @@
+//! The `parser` command.
+fn main() {}

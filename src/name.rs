@@ -1,0 +1,182 @@
+//! Antelope names: 64-bit integers that read as up to 13 characters of `.1-5a-z`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// An account, action, table, scope or permission name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Name(pub u64);
+
+/// Why a text is no name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// More than 13 characters.
+    #[error("`{0}` is not an Antelope name: it has more than 13 characters")]
+    TooLong(String),
+    /// A character outside `.1-5a-z`, or outside `.1-5a-j` in the 13th place.
+    #[error("`{text}` is not an Antelope name: character {place} (`{character}`) is not one of {allowed}")]
+    BadCharacter {
+        /// The whole text.
+        text: String,
+        /// 1-based place of the character.
+        place: usize,
+        /// The character.
+        character: char,
+        /// The characters allowed there.
+        allowed: &'static str,
+    },
+    /// A dot at the end: it would be lost, as names are padded with dots.
+    #[error("`{0}` is not an Antelope name: it ends in a dot")]
+    TrailingDot(String),
+}
+
+const ALPHABET: &[u8; 32] = b".12345abcdefghijklmnopqrstuvwxyz";
+
+// === impl Name ===
+
+impl Name {
+    /// A name known at compile time.
+    ///
+    /// # Panics
+    /// At compile time, if the text is no name.
+    pub const fn literal(text: &str) -> Name {
+        let bytes = text.as_bytes();
+        assert!(bytes.len() <= 13, "a name has at most 13 characters");
+        let mut value = 0u64;
+        let mut i = 0;
+        while i < bytes.len() {
+            match symbol(bytes[i]) {
+                Some(s) if i < 12 => value |= s << (59 - 5 * i),
+                Some(s) if s < 16 => value |= s,
+                _ => panic!("not a name"),
+            }
+            i += 1;
+        }
+        Name(value)
+    }
+
+    /// Appends the name's characters, without trailing dots, to `out`.
+    #[inline]
+    pub fn write_to(self, out: &mut Vec<u8>) {
+        let mut text = [0u8; 13];
+        let len = self.characters(&mut text);
+        out.extend_from_slice(&text[..len]);
+    }
+
+    #[inline]
+    fn characters(self, text: &mut [u8; 13]) -> usize {
+        // Twelve symbols of five bits from the top, then one of four bits.
+        let mut rest = self.0;
+        for c in &mut text[..12] {
+            *c = ALPHABET[(rest >> 59) as usize];
+            rest <<= 5;
+        }
+        text[12] = ALPHABET[(self.0 & 15) as usize];
+        // The place of the last symbol that is no dot tells the length.
+        if self.0 & 15 != 0 {
+            13
+        } else if self.0 == 0 {
+            0
+        } else {
+            12 - ((self.0 >> 4).trailing_zeros() as usize) / 5
+        }
+    }
+}
+
+const fn symbol(c: u8) -> Option<u64> {
+    match c {
+        b'.' => Some(0),
+        b'1'..=b'5' => Some((c - b'1') as u64 + 1),
+        b'a'..=b'z' => Some((c - b'a') as u64 + 6),
+        _ => None,
+    }
+}
+
+impl FromStr for Name {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Name, NameError> {
+        let mut value = 0u64;
+        for (i, character) in text.chars().enumerate() {
+            if i >= 13 {
+                return Err(NameError::TooLong(text.to_owned()));
+            }
+            let bits = u8::try_from(character).ok().and_then(symbol);
+            match bits {
+                Some(s) if i < 12 => value |= s << (59 - 5 * i),
+                Some(s) if s < 16 => value |= s,
+                _ => {
+                    return Err(NameError::BadCharacter {
+                        text: text.to_owned(),
+                        place: i + 1,
+                        character,
+                        allowed: if i < 12 {
+                            "`.`, `1` to `5`, `a` to `z`"
+                        } else {
+                            "`.`, `1` to `5`, `a` to `j`"
+                        },
+                    });
+                }
+            }
+        }
+        if text.ends_with('.') {
+            return Err(NameError::TrailingDot(text.to_owned()));
+        }
+        Ok(Name(value))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0u8; 13];
+        let len = self.characters(&mut text);
+        f.pad(std::str::from_utf8(&text[..len]).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_values_read_both_ways() {
+        // Values from nodeos' own tests (libraries/chain: name_tests) and the SHiP recordings.
+        for (text, value) in [
+            ("", 0u64),
+            ("a", 0x3000000000000000),
+            ("eosio", 0x5530ea0000000000),
+            ("eosio.token", 0x5530ea033482a600),
+            ("zzzzzzzzzzzzj", u64::MAX),
+            (".1", 1 << 54),
+            ("............1", 1),
+        ] {
+            assert_eq!(text.parse::<Name>(), Ok(Name(value)), "{text}");
+            assert_eq!(Name(value).to_string(), text);
+            let mut out = Vec::new();
+            Name(value).write_to(&mut out);
+            assert_eq!(out, text.as_bytes());
+        }
+        assert_eq!(Name::literal("eosio.token"), Name(0x5530ea033482a600));
+    }
+
+    #[test]
+    fn texts_that_are_no_names_are_refused_with_the_character() {
+        for (text, part) in [
+            ("Alice", "character 1 (`A`)"),
+            ("bob6", "character 4 (`6`)"),
+            ("zzzzzzzzzzzzk", "character 13 (`k`)"),
+            ("aaaaaaaaaaaaaa", "more than 13"),
+            ("alice.", "ends in a dot"),
+            ("größe", "character 3 (`ö`)"),
+        ] {
+            let error = text.parse::<Name>().expect_err(text).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
