@@ -3,6 +3,9 @@
 //!
 //! The modules follow the way of the data; `docs/layout.md` is the map.
 
+pub mod block;
+pub mod cursor;
+pub mod hex;
 pub mod name;
 pub mod resp;
 pub mod transport;
