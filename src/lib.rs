@@ -3,8 +3,11 @@
 //!
 //! The modules follow the way of the data; `docs/layout.md` is the map.
 
+pub mod backoff;
 pub mod block;
+pub mod config;
 pub mod cursor;
+pub mod filter;
 pub mod hex;
 pub mod name;
 pub mod resp;
