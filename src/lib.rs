@@ -6,6 +6,9 @@
 pub mod block;
 pub mod cursor;
 pub mod hex;
+pub mod keys;
 pub mod name;
+pub mod publish;
 pub mod resp;
 pub mod transport;
+pub mod trim;
