@@ -1,0 +1,88 @@
+//! The raw connection that transactions are written to.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::failure::Failure;
+use super::replies::{Replies, Token, unexpected};
+use super::server::Server;
+use crate::resp;
+use crate::transport::{self, Stream};
+
+/// How long connecting and logging in may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// A connection that is logged in: bytes out, replies in.
+pub struct Connection {
+    pub(super) stream: Stream,
+    pub(super) replies: Replies,
+}
+
+impl Connection {
+    /// Connects, logs in, chooses the database and sets the name that CLIENT LIST shows.
+    pub async fn open(server: &Server, name: &str) -> Result<Connection, Failure> {
+        let open = async {
+            let stream = transport::connect(&server.target).await?;
+            let mut connection = Connection { stream, replies: Replies::default() };
+            connection.login(server, name).await?;
+            Ok(connection)
+        };
+        timeout(CONNECT_LIMIT, open).await.unwrap_or_else(|_| {
+            Err(Failure::Disconnected(format!("not connected within {} seconds", CONNECT_LIMIT.as_secs())))
+        })
+    }
+
+    async fn login(&mut self, server: &Server, name: &str) -> Result<(), Failure> {
+        let login = &server.login;
+        let mut commands = Vec::new();
+        let mut due = 1;
+        if let Some(password) = login.password() {
+            match login.username() {
+                Some(user) => {
+                    resp::command(&mut commands, &[b"AUTH", user.as_bytes(), password.as_bytes()]);
+                }
+                None => resp::command(&mut commands, &[b"AUTH", password.as_bytes()]),
+            }
+            due += 1;
+        }
+        if login.db() != 0 {
+            resp::command(&mut commands, &[b"SELECT", login.db().to_string().as_bytes()]);
+            due += 1;
+        }
+        resp::command(&mut commands, &[b"CLIENT", b"SETNAME", name.as_bytes()]);
+        self.stream.write_all(&commands).await?;
+        self.stream.flush().await?;
+        while due > 0 {
+            match self.replies.next()? {
+                Some(Token::Simple(_)) => due -= 1,
+                Some(Token::Error(message)) => {
+                    return Err(Failure::from_reply(&String::from_utf8_lossy(message)));
+                }
+                Some(_) => return Err(unexpected("while logging in")),
+                None => receive(&mut self.stream, &mut self.replies).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream itself, for a connection that has nothing under way.
+    pub(super) fn into_stream(self) -> Stream {
+        self.stream
+    }
+}
+
+/// Waits for more bytes. Nothing is lost if it is given up.
+pub(super) async fn receive(
+    stream: &mut (impl tokio::io::AsyncRead + Unpin),
+    replies: &mut Replies,
+) -> Result<(), Failure> {
+    replies.compact();
+    replies.buffer.reserve(16 * 1024);
+    match stream.read_buf(&mut replies.buffer).await? {
+        0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Redis closed the connection").into()),
+        _ => Ok(()),
+    }
+}

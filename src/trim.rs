@@ -1,0 +1,1 @@
+//! Removing what all consumers have read.
