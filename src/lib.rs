@@ -8,4 +8,5 @@ pub mod cursor;
 pub mod hex;
 pub mod name;
 pub mod resp;
+pub mod ship;
 pub mod transport;
