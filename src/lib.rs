@@ -13,5 +13,6 @@ pub mod keys;
 pub mod name;
 pub mod publish;
 pub mod resp;
+pub mod ship;
 pub mod transport;
 pub mod trim;
