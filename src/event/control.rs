@@ -1,0 +1,71 @@
+//! Events of kind `fork` and `block`.
+
+use super::Block;
+use super::action::write_name;
+use super::envelope::Head;
+use super::sink::Sink;
+use crate::block::{Checksum, Position};
+use crate::hex;
+use crate::resp::decimal;
+
+/// A fork: what a consumer has to undo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fork {
+    /// The last block that both branches share.
+    pub common: u32,
+    /// The block that was published last before.
+    pub old_head: Position,
+    /// The blocks that are no more, newest first.
+    pub removed: Vec<Checksum>,
+}
+
+/// Writes a `fork` event; `block` is the one that follows the common block now.
+pub fn write_fork(chain: &Checksum, fork: &Fork, block: &Position, sink: &mut Sink) {
+    let mut id = Vec::new();
+    decimal(&mut id, fork.common.into());
+    id.push(b':');
+    hex::write_lower(&mut id, &block.id.0[..8]);
+    let chain = hex::lower(&chain.0);
+    sink.begin(&Head::new("fork", chain.as_bytes(), b'f', &id));
+    sink.end_id();
+    let out = &mut sink.out;
+    out.extend_from_slice(b"\",\"chain_id\":\"");
+    out.extend_from_slice(chain.as_bytes());
+    out.extend_from_slice(b"\",\"forked_from_block\":");
+    decimal(out, fork.common.into());
+    out.extend_from_slice(b",\"new_head_block_id\":\"");
+    hex::write_lower(out, &block.id.0);
+    out.extend_from_slice(b"\",\"old_head_block_num\":");
+    decimal(out, fork.old_head.num.into());
+    out.extend_from_slice(b",\"old_head_block_id\":\"");
+    hex::write_lower(out, &fork.old_head.id.0);
+    out.extend_from_slice(b"\",\"removed\":[");
+    for (i, id) in fork.removed.iter().enumerate() {
+        out.extend_from_slice(if i == 0 { b"\"" } else { b",\"" });
+        hex::write_lower(out, &id.0);
+        out.push(b'"');
+    }
+    out.extend_from_slice(b"]}");
+    sink.end(None);
+}
+
+/// Writes the `block` event that closes a block.
+pub fn write_block(chain: &Checksum, block: &Block, position: &Position, previous: &Checksum, sink: &mut Sink) {
+    let mut id = Vec::new();
+    decimal(&mut id, position.num.into());
+    id.push(b':');
+    hex::write_lower(&mut id, &position.id.0[..8]);
+    sink.begin(&Head::new("block", hex::lower(&chain.0).as_bytes(), b'b', &id));
+    sink.end_id();
+    let out = &mut sink.out;
+    out.extend_from_slice(&block.envelope.fields);
+    out.extend_from_slice(b",\"prev_block_id\":\"");
+    hex::write_lower(out, &previous.0);
+    write_name(out, b"\",\"producer\":\"", block.plan.header.producer);
+    out.extend_from_slice(b"\",\"actions\":");
+    decimal(out, block.plan.counts.actions);
+    out.extend_from_slice(b",\"deltas\":");
+    decimal(out, block.plan.counts.deltas);
+    out.push(b'}');
+    sink.end(None);
+}

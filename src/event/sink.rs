@@ -1,0 +1,300 @@
+//! Where events are written to: whole XADD commands in a buffer for the socket, or JSON lines.
+
+use std::ops::Range;
+
+use super::decoded::Failure;
+use super::envelope::Head;
+use crate::hex;
+use crate::keys::Keys;
+use crate::resp;
+
+/// The ids that entries get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryIds {
+    /// `FIRST-SECOND`, the second rising by one an entry, from this one on.
+    Block {
+        /// The first part of the ids.
+        first: u64,
+        /// The second part of the next id.
+        next: u64,
+    },
+    /// `*`: Redis chooses.
+    Auto,
+}
+
+/// What a sink was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Written {
+    /// Redis commands.
+    pub commands: usize,
+    /// Events.
+    pub entries: u64,
+    /// Events that could not be decoded, contracts without ABI apart.
+    pub failures: u64,
+    /// Events of contracts known to have no ABI.
+    pub no_abi: u64,
+}
+
+/// See the module's documentation.
+pub struct Sink {
+    /// The commands or lines.
+    pub out: Vec<u8>,
+    framing: Framing,
+    /// How many entries to leave out still.
+    skip: u64,
+    written: Written,
+    /// Where the event being written begins, with its command.
+    start: usize,
+    /// Where its JSON begins.
+    json: usize,
+    /// Its event id.
+    event_id: Range<usize>,
+}
+
+enum Framing {
+    Lines,
+    Stream(Box<Stream>),
+}
+
+struct Stream {
+    /// An XADD to the events up to the id.
+    events: Vec<u8>,
+    /// An XADD to the dead letters up to the id.
+    dead: Vec<u8>,
+    /// An HINCRBY of the failure counters up to the field.
+    failures: Vec<u8>,
+    /// An EXPIRE of the failure counters.
+    expire: Vec<u8>,
+    ids: EntryIds,
+    /// How many digits the length of the last event had: the next one's is likely to have as many.
+    digits: usize,
+    /// The dead letters, to go behind the events.
+    letters: Vec<u8>,
+    letter_commands: usize,
+}
+
+/// Failure counters are kept for a day.
+const FAILURES_TTL_SECONDS: u64 = 24 * 60 * 60;
+
+// === impl Sink ===
+
+impl Sink {
+    /// One JSON object a line.
+    pub fn lines() -> Sink {
+        Sink::with(Framing::Lines, Vec::new())
+    }
+
+    /// Commands for Redis, behind those in `out`.
+    pub fn stream(keys: &Keys, ids: EntryIds, out: Vec<u8>) -> Sink {
+        let mut events = Vec::new();
+        resp::start(&mut events, 5);
+        resp::bulk(&mut events, b"XADD");
+        resp::bulk(&mut events, keys.events.as_bytes());
+        let mut dead = Vec::new();
+        resp::start(&mut dead, 3 + 2 * LETTER_FIELDS);
+        resp::bulk(&mut dead, b"XADD");
+        resp::bulk(&mut dead, keys.dead_parser.as_bytes());
+        let counters = keys.failures("parser");
+        let mut failures = Vec::new();
+        resp::start(&mut failures, 4);
+        resp::bulk(&mut failures, b"HINCRBY");
+        resp::bulk(&mut failures, counters.as_bytes());
+        let mut expire = Vec::new();
+        resp::start(&mut expire, 3);
+        resp::bulk(&mut expire, b"EXPIRE");
+        resp::bulk(&mut expire, counters.as_bytes());
+        resp::number(&mut expire, FAILURES_TTL_SECONDS);
+        let stream = Stream {
+            events,
+            dead,
+            failures,
+            expire,
+            ids,
+            digits: 3,
+            letters: Vec::new(),
+            letter_commands: 0,
+        };
+        Sink::with(Framing::Stream(Box::new(stream)), out)
+    }
+
+    /// Leaves out the next `count` entries, as if they were not there.
+    pub fn skip(&mut self, count: u64) {
+        self.skip = count;
+    }
+
+    fn with(framing: Framing, out: Vec<u8>) -> Sink {
+        Sink { out, framing, skip: 0, written: Written::default(), start: 0, json: 0, event_id: 0..0 }
+    }
+
+    /// Starts an event.
+    #[inline]
+    pub(super) fn begin(&mut self, head: &Head) {
+        self.start = self.out.len();
+        if let Framing::Stream(stream) = &self.framing {
+            self.out.extend_from_slice(&stream.events);
+            stream.ids.write(&mut self.out);
+            self.out.extend_from_slice(b"$4\r\ndata\r\n$");
+            self.out.extend_from_slice(&b"0000000000"[..stream.digits]);
+            self.out.extend_from_slice(b"\r\n");
+        }
+        self.json = self.out.len();
+        self.event_id.start = self.json + head.id_at;
+        self.out.extend_from_slice(&head.json);
+    }
+
+    /// The event's id is complete.
+    #[inline]
+    pub(super) fn end_id(&mut self) {
+        self.event_id.end = self.out.len();
+    }
+
+    /// The event is complete. `failure` is what could not be decoded in it.
+    #[inline]
+    pub(super) fn end(&mut self, failure: Option<&Failure<'_>>) {
+        if self.skip > 0 {
+            self.skip -= 1;
+            self.out.truncate(self.start);
+            return;
+        }
+        if let Some(failure) = failure {
+            self.fail(failure);
+        }
+        self.written.entries += 1;
+        match &mut self.framing {
+            Framing::Lines => self.out.push(b'\n'),
+            Framing::Stream(stream) => {
+                set_length(&mut self.out, self.json, &mut stream.digits);
+                self.out.extend_from_slice(b"\r\n");
+                stream.ids.advance();
+                self.written.commands += 1;
+            }
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, failure: &Failure<'_>) {
+        match failure.reason {
+            super::Reason::NoAbi => self.written.no_abi += 1,
+            _ => self.written.failures += 1,
+        }
+        let Framing::Stream(stream) = &mut self.framing else { return };
+        if !failure.dead_letter {
+            return;
+        }
+        let (event_id, json) = (&self.out[self.event_id.clone()], &self.out[self.json..]);
+        let letters = &mut stream.letters;
+        letters.extend_from_slice(&stream.dead);
+        stream.ids.write(letters);
+        let (contract, raw) = (failure.contract.to_string(), hex::lower(failure.raw));
+        let abi_block = failure.abi_block.map(|block| block.to_string()).unwrap_or_default();
+        let fields: [(&str, &[u8]); LETTER_FIELDS] = [
+            ("data", json),
+            ("failureCount", b"1"),
+            ("lastError", failure.message.as_bytes()),
+            ("subId", b"parser"),
+            ("reason", failure.reason.as_str().as_bytes()),
+            ("contract", contract.as_bytes()),
+            ("type", failure.type_name.as_bytes()),
+            ("raw", raw.as_bytes()),
+            ("abi_block", abi_block.as_bytes()),
+        ];
+        for (name, value) in fields {
+            resp::bulk(letters, name.as_bytes());
+            resp::bulk(letters, value);
+        }
+        letters.extend_from_slice(&stream.failures);
+        resp::bulk(letters, event_id);
+        resp::bulk(letters, b"1");
+        stream.letter_commands += 2;
+    }
+
+    /// What was written, and how much.
+    pub fn finish(mut self) -> (Vec<u8>, Written) {
+        if let Framing::Stream(stream) = &mut self.framing {
+            if !stream.letters.is_empty() {
+                self.out.append(&mut stream.letters);
+                self.out.extend_from_slice(&stream.expire);
+                self.written.commands += stream.letter_commands + 1;
+            }
+        }
+        (self.out, self.written)
+    }
+}
+
+const LETTER_FIELDS: usize = 9;
+
+/// Writes the length of the JSON behind `json` into the zeros before it, making room or closing up
+/// where it has not `digits` digits.
+fn set_length(out: &mut Vec<u8>, json: usize, digits: &mut usize) {
+    let mut buffer = itoa::Buffer::new();
+    let length = buffer.format(out.len() - json).as_bytes();
+    let at = json - 2 - *digits;
+    if length.len() != *digits {
+        let end = out.len();
+        let moved = at + length.len() + 2;
+        if moved > json {
+            out.resize(end + moved - json, 0);
+        }
+        out.copy_within(json..end, moved);
+        out.truncate(end + moved - json);
+        out[moved - 2..moved].copy_from_slice(b"\r\n");
+        *digits = length.len();
+    }
+    out[at..at + length.len()].copy_from_slice(length);
+}
+
+// === impl EntryIds ===
+
+impl EntryIds {
+    /// The ids `count` entries further on.
+    pub fn after(self, count: u64) -> EntryIds {
+        match self {
+            EntryIds::Block { first, next } => EntryIds::Block { first, next: next + count },
+            EntryIds::Auto => EntryIds::Auto,
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        *self = self.after(1);
+    }
+
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            EntryIds::Auto => resp::bulk(out, b"*"),
+            EntryIds::Block { first, next } => {
+                let (mut a, mut b) = (itoa::Buffer::new(), itoa::Buffer::new());
+                let (first, next) = (a.format(*first).as_bytes(), b.format(*next).as_bytes());
+                out.push(b'$');
+                resp::decimal(out, (first.len() + 1 + next.len()) as u64);
+                out.extend_from_slice(b"\r\n");
+                out.extend_from_slice(first);
+                out.push(b'-');
+                out.extend_from_slice(next);
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_before_an_event_is_right_whatever_was_guessed() {
+        for (guess, length) in [(3, 5), (3, 50), (3, 500), (3, 5000), (1, 12345), (6, 7)] {
+            let mut digits = guess;
+            let mut out = b"before$".to_vec();
+            out.extend_from_slice(&b"0000000000"[..guess]);
+            out.extend_from_slice(b"\r\n");
+            let json = out.len();
+            out.resize(json + length, b'x');
+            set_length(&mut out, json, &mut digits);
+            let expected = format!("before${length}\r\n{}", "x".repeat(length));
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+            assert_eq!(digits, length.to_string().len());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Learning ABIs from a block: from its setabi actions, from its rows of `account`, and, for
+//! contracts without any history, from the chain API.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use tracing::{info, warn};
+
+use super::{Fallback, History, HistoryError, Known, Since, StoreError, Version};
+use crate::backoff::Backoff;
+use crate::chain_api::RawAbi;
+use crate::name::Name;
+use crate::plan::Plan;
+
+impl History {
+    /// Loads what the block needs and is not in memory, all at once.
+    pub(super) async fn load_all(&mut self, num: u32, plan: &Plan) -> Result<(), StoreError> {
+        let decoded = plan.contracts.iter().filter(|(_, contract)| contract.decoded).map(|(name, _)| *name);
+        let names = decoded
+            .chain(plan.setabis.iter().map(|set| set.account))
+            .chain(plan.account_rows.iter().map(|(name, _)| *name));
+        let missing: FxHashSet<Name> = names
+            .filter(|name| !self.changed.contains_key(name) && !self.settled.contains(name))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let missing: Vec<Name> = missing.into_iter().collect();
+        let loaded = match &mut self.store {
+            Some(store) => store.load(&missing, num.saturating_sub(1)).await?,
+            None => missing.iter().map(|_| Known::default()).collect(),
+        };
+        // More contracts than the cache holds must still be there for this block.
+        for (name, known) in missing.into_iter().zip(loaded) {
+            if self.settled.len() < self.settled.cap().get() {
+                self.settled.put(name, known);
+            } else {
+                self.change(num, name, known);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the versions that the block's actions and rows bring.
+    pub(super) fn learn(&mut self, num: u32, plan: &Plan) -> Vec<(Name, Arc<Version>)> {
+        let mut learned = Vec::new();
+        let mut last_set: FxHashMap<Name, Arc<Version>> = FxHashMap::default();
+        for set in &plan.setabis {
+            let since = Since { block: num, sequence: set.global_sequence };
+            let version = Arc::new(Version::new(since, set.abi.of(&plan.traces)));
+            last_set.insert(set.account, version.clone());
+            learned.push((set.account, version));
+        }
+        let mut rows: FxHashMap<Name, Arc<Version>> = FxHashMap::default();
+        for (name, at) in &plan.account_rows {
+            let abi = plan.deltas.get(at.clone()).unwrap_or_default();
+            let known = self.known(*name);
+            let newest = rows.get(name).or_else(|| last_set.get(name));
+            let (newest, first) = match (newest, &known) {
+                (Some(version), _) => (Some(version), false),
+                (None, Some(known)) => (known.newest(), !known.from_blocks()),
+                (None, None) => (None, true),
+            };
+            if !first && newest.is_some_and(|version| version.bytes() == abi) {
+                continue;
+            }
+            // The first that is ever heard of a contract was in force already; a change nobody saw happen holds from the block's end.
+            let sequence = if first { Since::BEFORE } else { Since::END };
+            let version = Arc::new(Version::new(Since { block: num, sequence }, abi));
+            rows.insert(*name, version.clone());
+            learned.push((*name, version));
+        }
+        for (name, version) in &learned {
+            self.add(num, *name, version.clone());
+        }
+        learned
+    }
+
+    /// Asks the chain API for the ABI of contracts that have events and no history.
+    pub(super) async fn ask_for_missing(
+        &mut self,
+        num: u32,
+        plan: &Plan,
+        learned: &mut Vec<(Name, Arc<Version>)>,
+    ) -> Result<(), HistoryError> {
+        if matches!(self.fallback, Fallback::Publish) {
+            return Ok(());
+        }
+        let mut missing = Vec::new();
+        for (&name, contract) in plan.contracts.iter().filter(|(_, contract)| contract.decoded) {
+            if self.overriding(num, name).is_some() {
+                continue;
+            }
+            let first_action = contract.abi_sequence.map_or(u64::MAX, |[first, _]| first.0);
+            let in_force = self.known(name).map(|known| known.in_force(num)).unwrap_or_default();
+            if in_force.at(first_action).is_none() {
+                missing.push(name);
+            }
+        }
+        missing.sort_unstable();
+        for name in missing {
+            let version = match &self.fallback {
+                Fallback::Publish => return Ok(()),
+                Fallback::Fail => return Err(HistoryError::Missing { contract: name, block: num }),
+                Fallback::ChainApi { .. } => self.from_chain_api(name).await,
+            };
+            if let Some(version) = version {
+                self.add(num, name, version.clone());
+                learned.push((name, version));
+            }
+        }
+        Ok(())
+    }
+
+    /// The contract's current ABI, waiting until the chain API answers.
+    async fn from_chain_api(&self, name: Name) -> Option<Arc<Version>> {
+        let Fallback::ChainApi { api, backoff } = &self.fallback else { return None };
+        let mut backoff = Backoff::new(backoff.clone(), None);
+        let mut waiting = false;
+        loop {
+            match api.raw_abi(name).await {
+                Ok(answer) => {
+                    if waiting {
+                        info!("the chain API answers again");
+                    }
+                    return match answer {
+                        RawAbi::Abi(bytes) => Some(Arc::new(Version::new(Since::CHAIN_API, &bytes))),
+                        RawAbi::None => Some(Arc::new(Version::new(Since::CHAIN_API, &[]))),
+                        RawAbi::UnknownAccount => None,
+                    };
+                }
+                Err(error) if !waiting => {
+                    waiting = true;
+                    warn!(contract = %name, %error, "waiting for the chain API: an ABI is needed that is not in the history");
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(backoff.next_wait().unwrap_or_default()).await;
+        }
+    }
+
+    fn add(&mut self, num: u32, name: Name, version: Arc<Version>) {
+        if version.since != Since::CHAIN_API {
+            let names = self.reversible.entry(num).or_default();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let mut known = self.changed.remove(&name).or_else(|| self.settled.pop(&name)).unwrap_or_default();
+        known.add(version);
+        self.change(num, name, known);
+    }
+
+    /// Keeps a contract in memory until block `num` is settled.
+    pub(super) fn change(&mut self, num: u32, name: Name, known: Known) {
+        self.changed.insert(name, known);
+        self.changes.push_back((num, name));
+    }
+}

@@ -1,0 +1,249 @@
+//! The history of all contracts' ABIs: which version decodes what.
+//!
+//! It goes through the blocks in their order, ahead of the decoding: [`History::block`] learns the
+//! ABIs that a block brings and hands out, for each contract in it, the versions its events are
+//! read with. Decoding then needs no more than a hash look-up. What was learned goes to Redis in
+//! the block's own transaction; what a block needs and is not in memory comes from there, or from
+//! the chain API.
+
+mod contract;
+mod learn;
+mod store;
+mod version;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lru::LruCache;
+use rustc_hash::FxHashMap;
+use tracing::warn;
+
+use crate::chain_api::ChainApi;
+use crate::name::Name;
+use crate::plan::Plan;
+
+pub use contract::InForce;
+use contract::Known;
+pub use store::{Store, StoreError};
+pub use version::{BadMember, Says, Since, Version};
+
+/// How many contracts' versions are kept in memory beside those that changed just now.
+const CACHED_CONTRACTS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+/// An ABI that the operator puts in place of the chain's.
+#[derive(Clone)]
+pub struct Override {
+    /// Whose ABI.
+    pub contract: Name,
+    /// For which blocks.
+    pub blocks: RangeInclusive<u32>,
+    /// The packed ABI.
+    pub abi: Arc<Version>,
+}
+
+/// What to do about a contract whose ABI is not in the history.
+pub enum Fallback {
+    /// Publish its events undecoded (`abi_unknown`).
+    Publish,
+    /// Take the current ABI from the chain API, waiting for it where it is down.
+    ChainApi {
+        /// The chain API.
+        api: ChainApi,
+        /// Waits between tries while it is down.
+        backoff: Vec<Duration>,
+    },
+    /// Stop.
+    Fail,
+}
+
+/// What a block is decoded with, and the Redis commands that keep what it taught.
+#[derive(Default)]
+pub struct BlockAbis {
+    /// For each contract with events in the block.
+    pub contracts: FxHashMap<Name, InForce>,
+    /// The versions learned.
+    pub learned: Vec<(Name, Arc<Version>)>,
+}
+
+/// Why the history cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// Redis did not answer as it should.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// `abiFallback: fail`.
+    #[error(
+        "no ABI of `{contract}` is known for block {block} and the configuration says `abiFallback: fail`: put it \
+         into the history, give `chain.url` with `abiFallback: rpc-current`, or start at an earlier block"
+    )]
+    Missing {
+        /// The contract.
+        contract: Name,
+        /// The block with an event of it.
+        block: u32,
+    },
+}
+
+/// The history. See the module's documentation.
+pub struct History {
+    store: Option<Store>,
+    fallback: Fallback,
+    overrides: Vec<Override>,
+    /// Contracts with a version that a fork may take back or that is not in Redis yet.
+    changed: FxHashMap<Name, Known>,
+    /// In which blocks they changed, oldest first.
+    changes: VecDeque<(u32, Name)>,
+    /// All others used lately; what is not here can be loaded.
+    settled: LruCache<Name, Known>,
+    /// Which contracts got a version in which reversible block (also those of earlier runs).
+    reversible: BTreeMap<u32, Vec<Name>>,
+    /// The ABI sequence that each contract's next action must have.
+    sequences: FxHashMap<Name, u32>,
+    /// How often that was not so.
+    sequence_gaps: u64,
+}
+
+// === impl History ===
+
+impl History {
+    /// A history over a store (none: only what the blocks themselves bring), with the contracts
+    /// that changed in blocks which may still be undone.
+    pub fn new(
+        store: Option<Store>,
+        fallback: Fallback,
+        overrides: Vec<Override>,
+        reversible: BTreeMap<u32, Vec<Name>>,
+    ) -> History {
+        // Without a store nothing could be loaded again: then all stays in memory.
+        let settled = match store {
+            Some(_) => LruCache::new(CACHED_CONTRACTS),
+            None => LruCache::unbounded(),
+        };
+        History {
+            store,
+            fallback,
+            overrides,
+            changed: FxHashMap::default(),
+            changes: VecDeque::new(),
+            settled,
+            reversible,
+            sequences: FxHashMap::default(),
+            sequence_gaps: 0,
+        }
+    }
+
+    /// Learns what block `num` brings, and says what its events are read with.
+    pub async fn block(&mut self, num: u32, plan: &Plan) -> Result<BlockAbis, HistoryError> {
+        self.load_all(num, plan).await?;
+        let mut learned = self.learn(num, plan);
+        self.ask_for_missing(num, plan, &mut learned).await?;
+        for (name, contract) in &plan.contracts {
+            self.check_sequence(num, *name, contract.abi_sequence, plan);
+        }
+        let mut contracts = FxHashMap::default();
+        contracts.reserve(plan.contracts.len());
+        for (&name, contract) in &plan.contracts {
+            if contract.decoded {
+                let in_force = match self.overriding(num, name) {
+                    Some(version) => InForce::only(version),
+                    None => self.known(name).map(|known| known.in_force(num)).unwrap_or_default(),
+                };
+                contracts.insert(name, in_force);
+            }
+        }
+        Ok(BlockAbis { contracts, learned })
+    }
+
+    /// Takes back what was learned above block `common`; says of which contracts.
+    pub async fn fork(&mut self, common: u32) -> Result<Vec<Name>, HistoryError> {
+        let lost = self.reversible.split_off(&common.saturating_add(1));
+        let mut names: Vec<Name> = lost.into_values().flatten().collect();
+        names.sort_unstable();
+        names.dedup();
+        // What is published below the fork is in Redis, what is not yet published is in memory. The lost
+        // versions are in Redis until the fork is published: till then these contracts stay in memory.
+        let loaded = match &mut self.store {
+            Some(store) => store.load(&names, common).await?,
+            None => names.iter().map(|_| Known::default()).collect(),
+        };
+        self.changes.retain(|(block, _)| *block <= common);
+        for (&name, mut known) in names.iter().zip(loaded) {
+            if let Some(mut held) = self.changed.remove(&name).or_else(|| self.settled.pop(&name)) {
+                held.undo(common);
+                known.merge(held);
+            }
+            self.change(common.saturating_add(1), name, known);
+        }
+        self.sequences.clear();
+        Ok(names)
+    }
+
+    /// Tells how far blocks are published for good: what changed in them need not be kept in memory.
+    pub fn settle(&mut self, block: u32) {
+        while let Some(&(changed, name)) = self.changes.front()
+            && changed <= block
+        {
+            self.changes.pop_front();
+            if let Some(mut known) = self.changed.remove(&name) {
+                known.forget_below(block);
+                if known.newest().is_some_and(|version| version.since.block > block) {
+                    self.changed.insert(name, known);
+                } else {
+                    self.settled.put(name, known);
+                }
+            }
+        }
+        self.reversible = self.reversible.split_off(&block.saturating_add(1));
+    }
+
+    /// How many ABI versions were missed, by the receipts' count of them.
+    pub fn sequence_gaps(&self) -> u64 {
+        self.sequence_gaps
+    }
+
+    fn overriding(&self, num: u32, name: Name) -> Option<Arc<Version>> {
+        let mut all = self.overrides.iter();
+        all.find(|o| o.contract == name && o.blocks.contains(&num)).map(|o| o.abi.clone())
+    }
+
+    fn known(&mut self, name: Name) -> Option<&mut Known> {
+        match self.changed.get_mut(&name) {
+            Some(known) => Some(known),
+            None => self.settled.get_mut(&name),
+        }
+    }
+
+    /// Compares the receipts' count of ABIs with those seen: a jump means that one is missing here.
+    fn check_sequence(&mut self, num: u32, name: Name, seen: Option<[(u64, u32); 2]>, plan: &Plan) {
+        let set_until = |sequence: u64| {
+            let sets = plan.setabis.iter();
+            sets.filter(|set| set.account == name && set.global_sequence <= sequence).count() as u32
+        };
+        let start = self.sequences.get(&name).copied();
+        let Some(seen) = seen else { return };
+        let mut before = start;
+        for (at, abi_sequence) in seen {
+            // A receipt is written after its action ran, so eosio's own setabi counts itself.
+            let set = set_until(at);
+            if let Some(before) = before
+                && abi_sequence > before + set
+            {
+                self.sequence_gaps += u64::from(abi_sequence - before - set);
+                warn!(
+                    contract = %name,
+                    block = num,
+                    expected = before + set,
+                    found = abi_sequence,
+                    "an ABI was set that this history has not seen"
+                );
+            }
+            before = Some(abi_sequence.saturating_sub(set));
+        }
+        if let Some(before) = before {
+            self.sequences.insert(name, before + set_until(u64::MAX));
+        }
+    }
+}

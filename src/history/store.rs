@@ -1,0 +1,120 @@
+//! The history in Redis: a sorted set a contract.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+
+use super::{Known, Version};
+use crate::keys::Keys;
+use crate::name::Name;
+
+/// Members asked for at first: the version in force and the one before it.
+const FIRST_PAGE: usize = 2;
+/// Members asked for when all so far had the same bytes.
+const NEXT_PAGE: usize = 16;
+/// Contracts asked for in one go.
+const CONTRACTS: usize = 512;
+
+/// Reads ABI versions from Redis.
+pub struct Store {
+    connection: MultiplexedConnection,
+    keys: Arc<Keys>,
+}
+
+/// Why a version cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Redis failed.
+    #[error("reading the ABI history: {0}")]
+    Redis(#[from] redis::RedisError),
+    /// Something else stands in the history.
+    #[error("the ABI history `{key}` has a member at block {score} that this program did not write: {why}. Remove it (ZREMRANGEBYSCORE {key} {score} {score})")]
+    Foreign {
+        /// The sorted set.
+        key: String,
+        /// The member's score.
+        score: u32,
+        /// What is wrong.
+        why: super::BadMember,
+    },
+}
+
+type Member = (String, f64);
+
+// === impl Store ===
+
+impl Store {
+    /// A store over a connection.
+    pub fn new(connection: MultiplexedConnection, keys: Arc<Keys>) -> Store {
+        Store { connection, keys }
+    }
+
+    /// For each contract the newest versions not above block `until`: enough to know the last two with different bytes.
+    pub(super) async fn load(&mut self, contracts: &[Name], until: u32) -> Result<Vec<Known>, StoreError> {
+        let mut all = Vec::with_capacity(contracts.len());
+        for some in contracts.chunks(CONTRACTS) {
+            let mut pipe = redis::pipe();
+            for &name in some {
+                pipe.add_command(self.page(name, until, 0, FIRST_PAGE));
+            }
+            let pages: Vec<Vec<Member>> = pipe.query_async(&mut self.connection).await?;
+            for (&name, page) in some.iter().zip(pages) {
+                all.push(self.complete(name, until, page).await?);
+            }
+        }
+        Ok(all)
+    }
+
+    async fn complete(&mut self, name: Name, until: u32, mut page: Vec<Member>) -> Result<Known, StoreError> {
+        let mut versions: Vec<Arc<Version>> = Vec::new();
+        let mut asked = FIRST_PAGE;
+        loop {
+            for (member, score) in &page {
+                let version = Version::from_member(member, *score as u32).map_err(|why| StoreError::Foreign {
+                    key: self.keys.abi(name),
+                    score: *score as u32,
+                    why,
+                })?;
+                versions.push(Arc::new(version));
+            }
+            let newest = versions.iter().max_by_key(|version| version.since);
+            let found = newest.is_some_and(|n| versions.iter().any(|version| version.bytes() != n.bytes()));
+            if found || page.is_empty() || versions.len() < asked {
+                return Ok(Known::new(versions));
+            }
+            page = self.page(name, until, versions.len(), NEXT_PAGE).query_async(&mut self.connection).await?;
+            asked = versions.len() + NEXT_PAGE;
+        }
+    }
+
+    fn page(&self, name: Name, until: u32, skip: usize, count: usize) -> redis::Cmd {
+        let mut command = redis::cmd("ZREVRANGEBYSCORE");
+        command.arg(self.keys.abi(name)).arg(until).arg("-inf").arg("WITHSCORES");
+        command.arg("LIMIT").arg(skip).arg(count);
+        command
+    }
+
+    /// The contracts that got a version in a block which may still be undone, by block.
+    pub async fn reversible(&mut self) -> Result<BTreeMap<u32, Vec<Name>>, StoreError> {
+        let members: Vec<Member> = redis::cmd("ZRANGE")
+            .arg(&self.keys.abi_blocks)
+            .arg(0)
+            .arg(-1)
+            .arg("WITHSCORES")
+            .query_async(&mut self.connection)
+            .await?;
+        let mut blocks: BTreeMap<u32, Vec<Name>> = BTreeMap::new();
+        for (member, score) in members {
+            // CONTRACT:BLOCK, so that a contract can be there for several blocks.
+            let name = member.split(':').next().and_then(|name| name.parse().ok());
+            let name = name.ok_or_else(|| StoreError::Foreign {
+                key: self.keys.abi_blocks.clone(),
+                score: score as u32,
+                why: super::BadMember,
+            })?;
+            blocks.entry(score as u32).or_default().push(name);
+        }
+        Ok(blocks)
+    }
+}

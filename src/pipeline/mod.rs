@@ -1,0 +1,4 @@
+//! From frames to transactions.
+mod dispatch;
+mod hold;
+mod intake;

@@ -1,0 +1,255 @@
+//! What a block will publish, found out before anything is decoded: which actions are events of
+//! their own, in which order, which rows pass the filters, which contracts' ABIs are needed, and
+//! which ABIs the block itself brings. All of it are offsets into the frame.
+
+mod actions;
+mod rows;
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::block::Checksum;
+use crate::cursor::CursorError;
+use crate::filter::Filter;
+use crate::name::Name;
+use crate::ship::protocol::Protocol;
+use crate::walk::{ActionTrace, Header, Span};
+
+pub use rows::TableKind;
+
+/// Which events are published.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// Events of kind `action`.
+    pub actions: bool,
+    /// An event for each notification too.
+    pub notifications: bool,
+    /// Events of kind `delta`.
+    pub deltas: bool,
+    /// Events of kind `native-delta`.
+    pub native_deltas: bool,
+    /// An event of kind `block` behind each block.
+    pub blocks: bool,
+    /// Which of them pass.
+    pub filter: Filter,
+    /// A block whose actions and rows hold more bytes than this is published in several parts.
+    pub part_bytes: usize,
+}
+
+/// A block's events to be.
+pub struct Plan {
+    /// From the block's header.
+    pub header: Header,
+    /// The packed `transaction_trace[]`.
+    pub traces: Bytes,
+    /// The packed `table_delta[]`.
+    pub deltas: Bytes,
+    /// Ids of the transactions that `actions` points to.
+    pub transactions: Vec<Checksum>,
+    /// The action events, in order of execution.
+    pub actions: Vec<Action>,
+    /// Who was notified, by ranges in `actions`.
+    pub notified: Vec<Name>,
+    /// The tables that `parts` point to.
+    pub tables: Vec<Table>,
+    /// The block's events in order, cut where a part ends. At least one.
+    pub parts: Vec<Part>,
+    /// The contracts whose ABI is needed or whose ABI sequence was seen.
+    pub contracts: FxHashMap<Name, Contract>,
+    /// ABIs set in this block, in order of execution.
+    pub setabis: Vec<SetAbi>,
+    /// The block's rows of `account`, in order: the name, and where in `deltas` its ABI stands.
+    pub account_rows: Vec<(Name, Range<usize>)>,
+    /// How many events of kind `action`, and of kinds `delta` and `native-delta` there will be.
+    pub counts: Counts,
+}
+
+/// Numbers of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Of kind `action`.
+    pub actions: u64,
+    /// Of kinds `delta` and `native-delta`.
+    pub deltas: u64,
+}
+
+/// An action event.
+pub struct Action {
+    /// The trace it is made of.
+    pub trace: ActionTrace,
+    /// Index of its transaction's id.
+    pub transaction: u32,
+    /// Index of the first name, and number of names, in `notified`.
+    pub notified: (u32, u32),
+}
+
+/// A table with changes.
+pub struct Table {
+    /// The SHiP table.
+    pub kind: TableKind,
+    /// Its name.
+    pub name: String,
+    /// Keys of the rows that were removed: one made again in the same block is its twin.
+    pub removed: FxHashSet<Box<[u8]>>,
+}
+
+/// Rows that stand behind one another in a table.
+pub struct RowRun {
+    /// Index of the table.
+    pub table: u32,
+    /// Offset of the first row in the deltas.
+    pub at: usize,
+    /// How many rows there are.
+    pub rows: u32,
+    /// How many of them pass the filters.
+    pub entries: u64,
+}
+
+/// A share of a block's events that goes into one transaction.
+#[derive(Default)]
+pub struct Part {
+    /// Its actions.
+    pub actions: Range<usize>,
+    /// Its rows, behind the actions.
+    pub rows: Vec<RowRun>,
+    /// How many events it holds.
+    pub entries: u64,
+    /// How many bytes of data they are made of.
+    pub bytes: usize,
+}
+
+/// What a block has to do with a contract.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Contract {
+    /// Whether an event needs its ABI.
+    pub decoded: bool,
+    /// The first and the last action's global sequence and its receipt's `abiSequence`.
+    pub abi_sequence: Option<[(u64, u32); 2]>,
+}
+
+/// An ABI set by an action that took effect.
+#[derive(Debug, Clone, Copy)]
+pub struct SetAbi {
+    /// Whose it is.
+    pub account: Name,
+    /// When: in force for actions with a higher one.
+    pub global_sequence: u64,
+    /// Where in the traces it stands.
+    pub abi: Span,
+}
+
+/// Why a block cannot be planned.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The block's header does not read.
+    #[error("the block's header does not read: {0}")]
+    Header(CursorError),
+    /// The traces do not read.
+    #[error("the block's transaction traces do not read: {0}")]
+    Traces(CursorError),
+    /// The deltas do not read.
+    #[error("the block's table deltas do not read: {0}")]
+    Deltas(CursorError),
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// Walks the block. `traces` and `deltas` are empty where the node has none.
+    pub fn new(
+        protocol: &Protocol,
+        selection: &Selection,
+        block: &[u8],
+        traces: Bytes,
+        deltas: Bytes,
+    ) -> Result<Plan, PlanError> {
+        let header = Header::read(block).map_err(PlanError::Header)?;
+        let mut plan = Plan {
+            header,
+            traces: Bytes::new(),
+            deltas: Bytes::new(),
+            transactions: Vec::new(),
+            actions: Vec::new(),
+            notified: Vec::new(),
+            tables: Vec::new(),
+            parts: Vec::new(),
+            contracts: FxHashMap::default(),
+            setabis: Vec::new(),
+            account_rows: Vec::new(),
+            counts: Counts::default(),
+        };
+        let mut parts = Parts { limit: selection.part_bytes, done: Vec::new(), open: Part::default() };
+        if !traces.is_empty() {
+            plan.add_actions(protocol, selection, &traces).map_err(PlanError::Traces)?;
+            for (i, action) in plan.actions.iter().enumerate() {
+                let bytes = action.trace.data.len() + action.trace.return_value.len() + ACTION_BYTES;
+                parts.open(bytes).add_action(i, bytes);
+            }
+        }
+        if !deltas.is_empty() {
+            let runs = plan.add_rows(protocol, selection, &deltas).map_err(PlanError::Deltas)?;
+            for (run, bytes) in runs {
+                parts.open(bytes).add_rows(run, bytes);
+            }
+        }
+        plan.counts.actions = plan.actions.len() as u64;
+        plan.parts = parts.finish();
+        plan.counts.deltas = plan.entries() - plan.counts.actions;
+        plan.traces = traces;
+        plan.deltas = deltas;
+        Ok(plan)
+    }
+
+    /// How many events of actions and rows there will be.
+    pub fn entries(&self) -> u64 {
+        self.parts.iter().map(|part| part.entries).sum()
+    }
+
+    fn contract(&mut self, name: Name) -> &mut Contract {
+        self.contracts.entry(name).or_default()
+    }
+}
+
+/// What an action event takes beside its data, about.
+const ACTION_BYTES: usize = 256;
+
+/// Cuts a block's events into parts of about `limit` bytes.
+struct Parts {
+    limit: usize,
+    done: Vec<Part>,
+    open: Part,
+}
+
+impl Parts {
+    /// The part that takes the next `bytes`.
+    fn open(&mut self, bytes: usize) -> &mut Part {
+        if self.open.entries > 0 && self.open.bytes + bytes > self.limit {
+            let actions = self.open.actions.end..self.open.actions.end;
+            self.done.push(std::mem::replace(&mut self.open, Part { actions, ..Part::default() }));
+        }
+        &mut self.open
+    }
+
+    fn finish(mut self) -> Vec<Part> {
+        if self.open.entries > 0 || self.done.is_empty() {
+            self.done.push(self.open);
+        }
+        self.done
+    }
+}
+
+impl Part {
+    fn add_action(&mut self, index: usize, bytes: usize) {
+        self.actions.end = index + 1;
+        self.entries += 1;
+        self.bytes += bytes;
+    }
+
+    fn add_rows(&mut self, run: RowRun, bytes: usize) {
+        self.entries += run.entries;
+        self.bytes += bytes;
+        self.rows.push(run);
+    }
+}
