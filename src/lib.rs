@@ -3,6 +3,7 @@
 //!
 //! The modules follow the way of the data; `docs/layout.md` is the map.
 
+pub mod abi;
 pub mod block;
 pub mod cursor;
 pub mod hex;
