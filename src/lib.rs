@@ -3,23 +3,24 @@
 //!
 //! The modules follow the way of the data; `docs/layout.md` is the map.
 
+pub mod abi;
 pub mod backoff;
 pub mod block;
+pub mod chain;
+pub mod chain_api;
 pub mod config;
 pub mod cursor;
+pub mod event;
 pub mod filter;
 pub mod hex;
+pub mod history;
 pub mod keys;
 pub mod name;
+pub mod pipeline;
+pub mod plan;
 pub mod publish;
 pub mod resp;
 pub mod ship;
 pub mod transport;
 pub mod trim;
-pub mod chain;
-pub mod chain_api;
-pub mod event;
-pub mod history;
-pub mod pipeline;
-pub mod plan;
 pub mod walk;

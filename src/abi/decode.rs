@@ -1,0 +1,362 @@
+//! Running a program over packed bytes.
+//!
+//! What is under way lies on a stack of its own, not on the thread's: nesting costs bytes that are counted, never a
+//! crash. The stack also tells the path to a field when something is wrong, so that nothing is kept for that while all is well.
+
+use std::cell::Cell;
+use std::fmt::Write;
+
+use super::input::{Fault, Input};
+use super::program::{Builtin, Field, Node, NodeId, Program};
+use super::{DecodeError, Decoded, Reason, key, text, value};
+
+/// How many structs, how many arrays and how many variants may lie in each other, each kind counted by itself: a
+/// tree whose nodes hold arrays of nodes is read to 512 nodes deep.
+pub(super) const LEVELS: u16 = 512;
+
+/// JSON that may be written whatever the bytes.
+pub(super) const FREE_TEXT: usize = 1 << 20;
+
+/// JSON that may be written for each byte of data, beside [`FREE_TEXT`]: values that take no bytes (structs without
+/// fields, and arrays of them) would else make gigabytes out of nothing.
+pub(super) const TEXT_PER_BYTE: usize = 1024;
+
+thread_local! {
+    /// The stack is kept between runs: one allocation a thread, not one a value.
+    static STACK: Cell<Vec<Frame>> = const { Cell::new(Vec::new()) };
+}
+
+/// Reads a value of type `root` from the start of `data` and appends it to `out` as JSON.
+pub(super) fn decode(
+    program: &Program,
+    root: NodeId,
+    data: &[u8],
+    out: &mut Vec<u8>,
+    levels: u16,
+) -> Result<Decoded, DecodeError> {
+    let from = out.len();
+    let mut run = Run {
+        program,
+        input: Input::new(data),
+        stack: STACK.take(),
+        depth: [0; 3],
+        levels,
+        most: from.saturating_add(FREE_TEXT).saturating_add(data.len().saturating_mul(TEXT_PER_BYTE)),
+        repaired: false,
+    };
+    let result = match run.value(root, out) {
+        Ok(()) => Ok(Decoded { consumed: data.len() - run.input.left(), repaired: run.repaired }),
+        Err(fault) => {
+            out.truncate(from);
+            Err(run.error(fault, data.len()))
+        }
+    };
+    run.stack.clear();
+    STACK.set(run.stack);
+    result
+}
+
+/// One value being read.
+struct Run<'a> {
+    program: &'a Program,
+    input: Input<'a>,
+    /// What the value being read lies in, the outermost first.
+    stack: Vec<Frame>,
+    /// How many structs, arrays and variants are on the stack.
+    depth: [u16; 3],
+    levels: u16,
+    /// Length of the output that is not exceeded.
+    most: usize,
+    repaired: bool,
+}
+
+/// Something begun and not yet closed.
+#[derive(Clone, Copy)]
+enum Frame {
+    Struct {
+        /// The field to read next, and the one behind the last.
+        next: u32,
+        end: u32,
+        /// Where its JSON begins.
+        open: usize,
+        /// Whether extensions may be missing here.
+        extensions: bool,
+    },
+    Array {
+        item: NodeId,
+        /// Items begun.
+        begun: u32,
+        count: u32,
+    },
+    Variant,
+}
+
+const STRUCT: usize = 0;
+const ARRAY: usize = 1;
+const VARIANT: usize = 2;
+
+type Step = Result<(), Fault>;
+
+// === impl Run ===
+
+impl Run<'_> {
+    fn value(&mut self, root: NodeId, out: &mut Vec<u8>) -> Step {
+        let mut node = root;
+        // Extensions may be missing at the end of the whole value only: not in arrays, nor in a field with others behind it.
+        let mut extensions = true;
+        loop {
+            match self.program.nodes[node as usize] {
+                Node::Builtin(builtin) => self.builtin(builtin, out)?,
+                Node::Optional(inner) => {
+                    if self.input.u8()? != 0 {
+                        node = inner;
+                        continue;
+                    }
+                    out.extend_from_slice(b"null");
+                }
+                Node::Struct { first, end } => {
+                    self.enter(STRUCT, out)?;
+                    self.stack.push(Frame::Struct { next: first, end, open: out.len(), extensions });
+                }
+                Node::Array(item) => {
+                    let count = self.input.varuint32()?;
+                    self.array(item, count, out)?;
+                }
+                Node::Fixed(item, count) => self.array(item, count, out)?,
+                Node::Variant { first, end } => {
+                    let start = self.input;
+                    let index = self.input.varuint32()?;
+                    if index >= end - first {
+                        self.input = start;
+                        return Err(Fault::Variant);
+                    }
+                    self.enter(VARIANT, out)?;
+                    self.stack.push(Frame::Variant);
+                    let alternative = self.program.alternatives[(first + index) as usize];
+                    out.extend_from_slice(self.program.text(alternative.tag));
+                    node = alternative.node;
+                    continue;
+                }
+            }
+            match self.next(out)? {
+                Some(following) => (node, extensions) = following,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Goes on with what the value just written lies in: the next value to read, or none if all is done.
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<(NodeId, bool)>, Fault> {
+        let program = self.program;
+        while let Some(&frame) = self.stack.last() {
+            match frame {
+                Frame::Struct { next, end, open, extensions } => {
+                    let fields = &program.fields[next as usize..end as usize];
+                    if let Some((done, field)) = self.fields(fields, extensions, out)? {
+                        let next = next + done as u32;
+                        self.set_top(Frame::Struct { next, end, open, extensions });
+                        return Ok(Some((field.node, extensions && next == end)));
+                    }
+                    // Each key begins with a comma: the first one becomes the brace.
+                    match out.get_mut(open) {
+                        Some(comma) => *comma = b'{',
+                        None => out.push(b'{'),
+                    }
+                    out.push(b'}');
+                    self.leave(STRUCT);
+                }
+                Frame::Array { item, begun, count } => {
+                    if begun < count {
+                        if begun > 0 {
+                            out.push(b',');
+                            self.check_size(out)?;
+                        }
+                        self.set_top(Frame::Array { item, begun: begun + 1, count });
+                        return Ok(Some((item, false)));
+                    }
+                    out.push(b']');
+                    self.leave(ARRAY);
+                }
+                Frame::Variant => {
+                    out.push(b']');
+                    self.leave(VARIANT);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes fields up to the first that is not built in; gives that one, its key written, and how many are begun.
+    #[inline]
+    fn fields<'f>(
+        &mut self,
+        fields: &'f [Field],
+        extensions: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(usize, &'f Field)>, Fault> {
+        for (i, field) in fields.iter().enumerate() {
+            if field.extension && extensions && self.input.is_empty() {
+                continue;
+            }
+            out.extend_from_slice(self.program.text(field.key));
+            match field.builtin {
+                Some(builtin) => {
+                    if let Err(fault) = self.builtin(builtin, out) {
+                        self.advance_top(i as u32 + 1);
+                        return Err(fault);
+                    }
+                }
+                None => return Ok(Some((i + 1, field))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Begins an array; items of a built-in type are read at once.
+    fn array(&mut self, item: NodeId, count: u32, out: &mut Vec<u8>) -> Step {
+        self.enter(ARRAY, out)?;
+        out.push(b'[');
+        let Node::Builtin(builtin) = self.program.nodes[item as usize] else {
+            self.stack.push(Frame::Array { item, begun: 0, count });
+            return Ok(());
+        };
+        for i in 0..count {
+            if i > 0 {
+                out.push(b',');
+            }
+            if let Err(fault) = self.builtin(builtin, out) {
+                self.stack.push(Frame::Array { item, begun: i + 1, count });
+                return Err(fault);
+            }
+        }
+        self.stack.push(Frame::Array { item, begun: count, count });
+        Ok(())
+    }
+
+    #[inline]
+    fn enter(&mut self, kind: usize, out: &[u8]) -> Step {
+        self.depth[kind] += 1;
+        if self.depth[kind] > self.levels {
+            return Err(Fault::Depth);
+        }
+        self.check_size(out)
+    }
+
+    #[inline]
+    fn check_size(&self, out: &[u8]) -> Step {
+        if out.len() > self.most { Err(Fault::Size) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn leave(&mut self, kind: usize) {
+        self.depth[kind] -= 1;
+        self.stack.pop();
+    }
+
+    #[inline]
+    fn set_top(&mut self, frame: Frame) {
+        if let Some(top) = self.stack.last_mut() {
+            *top = frame;
+        }
+    }
+
+    #[cold]
+    fn advance_top(&mut self, begun: u32) {
+        if let Some(Frame::Struct { next, .. }) = self.stack.last_mut() {
+            *next += begun;
+        }
+    }
+
+    #[inline]
+    fn builtin(&mut self, builtin: Builtin, out: &mut Vec<u8>) -> Step {
+        let input = &mut self.input;
+        match builtin {
+            Builtin::Name => text::name(out, input.u64()?),
+            Builtin::Asset => {
+                let bytes = input.u128()?;
+                self.repaired |= value::asset(out, bytes as i64, (bytes >> 64) as u64);
+            }
+            Builtin::String => self.repaired |= text::string(out, input.bytes()?),
+            Builtin::Uint64 => text::quoted_integer(out, input.u64()?),
+            Builtin::Uint32 => text::integer(out, input.u32()?),
+            Builtin::Uint8 => text::integer(out, input.u8()?),
+            Builtin::Bool => out.extend_from_slice(if input.u8()? != 0 { b"true" } else { b"false" }),
+            Builtin::Bytes => text::hex(out, input.bytes()?),
+            Builtin::Checksum256 => text::hex(out, &input.array::<32>()?),
+            Builtin::Int8 => text::integer(out, input.u8()? as i8),
+            Builtin::Int16 => text::integer(out, input.u16()? as i16),
+            Builtin::Uint16 => text::integer(out, input.u16()?),
+            Builtin::Int32 => text::integer(out, input.u32()? as i32),
+            Builtin::Int64 => text::quoted_integer(out, input.u64()? as i64),
+            Builtin::Int128 => text::quoted_integer(out, input.u128()? as i128),
+            Builtin::Uint128 => text::quoted_integer(out, input.u128()?),
+            Builtin::Varuint32 => text::integer(out, input.varuint32()?),
+            Builtin::Varint32 => {
+                // Zigzag: the lowest bit is the sign.
+                let bits = input.varuint32()?;
+                text::integer(out, (bits >> 1) as i32 ^ -((bits & 1) as i32));
+            }
+            Builtin::Float32 => value::float(out, f64::from(f32::from_bits(input.u32()?))),
+            Builtin::Float64 => value::float(out, f64::from_bits(input.u64()?)),
+            Builtin::Float128 => text::hex(out, &input.array::<16>()?),
+            Builtin::TimePoint => value::microseconds(out, input.u64()? as i64),
+            Builtin::TimePointSec => value::seconds(out, input.u32()?),
+            Builtin::BlockTimestamp => value::block_timestamp(out, input.u32()?),
+            Builtin::Checksum160 => text::hex(out, &input.array::<20>()?),
+            Builtin::Checksum512 => text::hex(out, &input.array::<64>()?),
+            Builtin::PublicKey => key::public(input, out)?,
+            Builtin::PrivateKey => key::private(input, out)?,
+            Builtin::Signature => key::signature(input, out)?,
+            Builtin::Symbol => self.repaired |= value::symbol(out, input.u64()?),
+            Builtin::SymbolCode => self.repaired |= value::symbol_code(out, input.u64()?),
+            Builtin::Bitset => {
+                let mut count = 0;
+                let bits = input.counted(|bits| {
+                    count = bits;
+                    bits.div_ceil(8)
+                })?;
+                value::bitset(out, count, bits);
+            }
+        }
+        Ok(())
+    }
+
+    /// The error to `fault`, at the place where the run stopped.
+    #[cold]
+    fn error(&self, fault: Fault, length: usize) -> DecodeError {
+        let reason = match fault {
+            Fault::Truncated => Reason::Truncated,
+            _ => Reason::Invalid,
+        };
+        let message = match fault {
+            Fault::Depth => format!("nested deeper than {} levels", self.levels),
+            _ => self.input.explain(fault),
+        };
+        DecodeError { reason, path: self.path(), offset: length - self.input.left(), message }
+    }
+
+    /// The field being read: `"quantity"`, `"list[3].key"`.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for frame in &self.stack {
+            match *frame {
+                Frame::Struct { next, .. } => {
+                    // The key is rendered: `,"name":`.
+                    let key = next.checked_sub(1).map(|i| self.program.fields[i as usize].key);
+                    let key = key.map(|key| self.program.text(key)).unwrap_or_default();
+                    let name = key.get(2..key.len().saturating_sub(2)).unwrap_or_default();
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(&String::from_utf8_lossy(name));
+                }
+                Frame::Array { begun, .. } => {
+                    // Writing to a String cannot fail.
+                    let _ = write!(path, "[{}]", begun.saturating_sub(1));
+                }
+                Frame::Variant => {}
+            }
+        }
+        path
+    }
+}

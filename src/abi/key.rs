@@ -1,0 +1,173 @@
+//! Keys and signatures: base58 with a RIPEMD-160 check over the bytes and the kind's two letters.
+
+use ripemd::{Digest, Ripemd160};
+
+use super::input::{Fault, Input};
+
+/// Longest WebAuthn key or signature that is read. Base58 takes a time that grows with the square of the length;
+/// nodeos itself takes no signature of more bytes by default (`maximum_variable_signature_length`).
+pub(super) const LONGEST: usize = 16_384;
+
+type Result<T> = std::result::Result<T, Fault>;
+
+/// Reads a `public_key`: of curve K1 or R1, or WebAuthn's with its presence byte and relying party.
+pub(super) fn public(input: &mut Input, out: &mut Vec<u8>) -> Result<()> {
+    read::<33>(input, out, b"PUB", |input, body| {
+        body.push(input.u8()?);
+        counted(input, body)
+    })
+}
+
+/// Reads a `private_key`.
+pub(super) fn private(input: &mut Input, out: &mut Vec<u8>) -> Result<()> {
+    read::<32>(input, out, b"PVT", |_, _| Err(Fault::Key))
+}
+
+/// Reads a `signature`: of curve K1 or R1, or WebAuthn's with the authenticator's and the client's data.
+pub(super) fn signature(input: &mut Input, out: &mut Vec<u8>) -> Result<()> {
+    read::<65>(input, out, b"SIG", |input, body| {
+        counted(input, body)?;
+        counted(input, body)
+    })
+}
+
+fn read<const SIZE: usize>(
+    input: &mut Input,
+    out: &mut Vec<u8>,
+    prefix: &[u8; 3],
+    rest_of_webauthn: impl FnOnce(&mut Input, &mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let start = *input;
+    let kind: &[u8; 2] = match input.varuint32()? {
+        0 => b"K1",
+        1 => b"R1",
+        2 if prefix != b"PVT" => b"WA",
+        _ => {
+            *input = start;
+            return Err(Fault::Key);
+        }
+    };
+    let key = input.array::<SIZE>()?;
+    out.push(b'"');
+    out.extend_from_slice(prefix);
+    out.push(b'_');
+    out.extend_from_slice(kind);
+    out.push(b'_');
+    if kind == b"WA" {
+        let mut body = key.to_vec();
+        rest_of_webauthn(input, &mut body)?;
+        if body.len() > LONGEST {
+            *input = start;
+            return Err(Fault::LongKey);
+        }
+        body.extend_from_slice(&check(&body, kind));
+        base58(out, &body, &mut vec![0; body.len() / 3 + 1]);
+    } else {
+        let mut body = [0; 69];
+        body[..SIZE].copy_from_slice(&key);
+        body[SIZE..SIZE + 4].copy_from_slice(&check(&key, kind));
+        base58(out, &body[..SIZE + 4], &mut [0; 24]);
+    }
+    out.push(b'"');
+    Ok(())
+}
+
+/// Copies bytes with their length, the latter in its shortest form.
+fn counted(input: &mut Input, body: &mut Vec<u8>) -> Result<()> {
+    let bytes = input.bytes()?;
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        body.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    body.push(length as u8);
+    body.extend_from_slice(bytes);
+    Ok(())
+}
+
+fn check(body: &[u8], kind: &[u8; 2]) -> [u8; 4] {
+    let sum = Ripemd160::new().chain_update(body).chain_update(kind).finalize();
+    [sum[0], sum[1], sum[2], sum[3]]
+}
+
+/// Appends `bytes` in base 58. `limbs` is scratch space, all 0, of more than 8/29 of the bytes' number.
+fn base58(out: &mut Vec<u8>, bytes: &[u8], limbs: &mut [u32]) {
+    const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+    // Five digits at a time: what fits into 32 bits.
+    const BASE: u64 = 58 * 58 * 58 * 58 * 58;
+    let mut used = 0;
+    let (head, words) = bytes.as_rchunks::<4>();
+    let head = head.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    let words = words.iter().map(|word| u64::from(u32::from_be_bytes(*word)));
+    for word in std::iter::once(head).chain(words) {
+        let mut carry = word;
+        for limb in &mut limbs[..used] {
+            let value = u64::from(*limb) << 32 | carry;
+            *limb = (value % BASE) as u32;
+            carry = value / BASE;
+        }
+        while carry > 0 {
+            limbs[used] = (carry % BASE) as u32;
+            carry /= BASE;
+            used += 1;
+        }
+    }
+
+    let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+    out.resize(out.len() + zeros, DIGITS[0]);
+    for (i, &limb) in limbs[..used].iter().rev().enumerate() {
+        let mut five = [0; 5];
+        let mut rest = limb;
+        for digit in five.iter_mut().rev() {
+            *digit = DIGITS[(rest % 58) as usize];
+            rest /= 58;
+        }
+        let padding = if i == 0 { five.iter().take_while(|&&digit| digit == DIGITS[0]).count() } else { 0 };
+        out.extend_from_slice(&five[padding..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base58_is_that_of_the_library() {
+        let mut random = fastrand::Rng::with_seed(58);
+        for length in 0..200 {
+            let mut bytes: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
+            let zeros = if length % 3 == 0 { random.usize(..=length) } else { 0 };
+            bytes[..zeros].fill(0);
+            let mut out = Vec::new();
+            base58(&mut out, &bytes, &mut vec![0; length / 3 + 1]);
+            assert_eq!(String::from_utf8(out), Ok(bs58::encode(&bytes).into_string()), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_well_known_key() {
+        // The development key of nodeos' documentation: EOS6MRyAjQq8ud7hVNYcfnVPJqcVpscN5So8BhtHuGYqET5GDW5CV in the
+        // older spelling, which differs in prefix and check only.
+        let older =
+            bs58::decode("6MRyAjQq8ud7hVNYcfnVPJqcVpscN5So8BhtHuGYqET5GDW5CV").into_vec().expect("base58");
+        let bytes = [&[0][..], &older[..33]].concat();
+        let mut out = Vec::new();
+        assert_eq!(public(&mut Input::new(&bytes), &mut out), Ok(()));
+        assert_eq!(
+            String::from_utf8(out),
+            Ok("\"PUB_K1_6MRyAjQq8ud7hVNYcfnVPJqcVpscN5So8BhtHuGYqET5BoDq63\"".to_owned())
+        );
+    }
+
+    #[test]
+    fn unknown_kinds_and_endless_keys_are_refused() {
+        let mut out = Vec::new();
+        let mut input = Input::new(&[3, 0]);
+        assert_eq!((signature(&mut input, &mut out), input.left()), (Err(Fault::Key), 2));
+        let mut input = Input::new(&[2; 40]);
+        assert_eq!(private(&mut input, &mut out), Err(Fault::Key));
+        let long = [&[2][..], &[0; 34], &[0xff, 0xff, 0x01], &[b'x'; 0x7fff]].concat();
+        let mut input = Input::new(&long);
+        assert_eq!((public(&mut input, &mut out), input.left()), (Err(Fault::LongKey), long.len()));
+    }
+}
