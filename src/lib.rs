@@ -4,6 +4,7 @@
 //! The modules follow the way of the data; `docs/layout.md` is the map.
 
 pub mod block;
+pub mod capture;
 pub mod cursor;
 pub mod hex;
 pub mod name;
