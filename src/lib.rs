@@ -6,6 +6,7 @@
 pub mod abi;
 pub mod backoff;
 pub mod block;
+pub mod capture;
 pub mod chain;
 pub mod chain_api;
 pub mod config;

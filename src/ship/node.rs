@@ -1,0 +1,275 @@
+//! The node as a whole: one or more endpoints, tried in turn for as long as it takes.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio_tungstenite::tungstenite::Message;
+use tracing::{info, warn};
+
+use crate::block::Checksum;
+
+use super::backoff::Backoff;
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::message::MessageError;
+use super::protocol::ProtocolError;
+
+/// How to reach the node and what to ask of it.
+#[derive(Debug, Clone)]
+pub struct NodeOptions {
+    /// Tried in turn.
+    pub endpoints: Vec<Endpoint>,
+    /// For connecting with the handshake, and for the answer of a node that went silent.
+    pub timeout: Duration,
+    /// The chain it must be; any if none.
+    pub chain_id: Option<Checksum>,
+    /// The longest message taken, and the longest WebSocket frame (`maxMessageBytes`).
+    pub max_message_bytes: usize,
+    /// Nothing received for so long, though the node may send: ask it for its status.
+    pub silence: Duration,
+    /// How many results may be under way without an ack (`maxMessagesInFlight`).
+    pub window: u32,
+    /// Only blocks that cannot be undone.
+    pub irreversible_only: bool,
+    /// The longest waits after one, two, … rounds without success.
+    pub backoff: Vec<Duration>,
+    /// Attempts in a row after which [`Node::connect`] gives up; without end if none.
+    pub max_attempts: Option<u32>,
+}
+
+/// The endpoints and how it went with them.
+pub struct Node {
+    options: Arc<NodeOptions>,
+    backoff: Backoff,
+    /// The endpoint to try next.
+    next: usize,
+    /// Attempts since the last wait: after one for each endpoint it is time for another.
+    round: usize,
+    /// Attempts since a node last delivered a block.
+    attempts: u32,
+    /// Per endpoint, what was last said about it: the same again is not logged.
+    said: Vec<Option<String>>,
+    /// A connection made since [`Node::connect`] was last called delivered a block.
+    progressed: Arc<AtomicBool>,
+}
+
+/// Why there is no connection, or no more. [`NodeError::is_fatal`] tells whether to try again.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// Nobody there.
+    #[error("failed to connect: {0}")]
+    Connect(#[source] io::Error),
+    /// The handshake took too long.
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    /// The node or something between closed the connection: ordinary when a node stops.
+    #[error("the node closed the connection ({0})")]
+    Closed(String),
+    /// The connection stands, the node's chain goes on, and nothing comes.
+    #[error("the node stopped sending: {0}")]
+    Silent(String),
+    /// Not WebSocket, or broken.
+    #[error("WebSocket: {0}")]
+    WebSocket(String),
+    /// A frame that does not belong here.
+    #[error("the node sent {0}")]
+    Unexpected(String),
+    /// A frame that cannot be read.
+    #[error("the node sent a frame that cannot be read: {0}")]
+    Message(#[from] MessageError),
+    /// Longer than allowed: it would be so again.
+    #[error(
+        "the node sent a message of {size} bytes or more, and `maxMessageBytes` is {limit}: raise it \
+         (the first block after a snapshot holds the whole chain state)"
+    )]
+    TooLarge {
+        /// How long it is, as far as known.
+        size: usize,
+        /// What is allowed.
+        limit: usize,
+    },
+    /// Another chain.
+    #[error("the node is of chain {found}, and `chain.id` is {expected}")]
+    WrongChain {
+        /// The configured one.
+        expected: Checksum,
+        /// The node's.
+        found: Checksum,
+    },
+    /// The node does not say which chain it is of.
+    #[error("the node does not tell its chain id: give it as `chain.id`")]
+    NoChainId,
+    /// A protocol this program does not know.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// There is no endpoint to connect to.
+    #[error("no endpoint is given")]
+    NoEndpoint,
+    /// Tried often enough.
+    #[error("gave up after {attempts} attempts (`reconnect.maxAttempts`); the last one: {last}")]
+    GaveUp {
+        /// How often.
+        attempts: u32,
+        /// What went wrong last.
+        last: Box<NodeError>,
+    },
+    /// All endpoints have faults that trying again does not mend; this is the last one's.
+    #[error("{endpoint}: {source}")]
+    Unusable {
+        /// Which one.
+        endpoint: String,
+        /// Its fault.
+        source: Box<NodeError>,
+    },
+}
+
+// === impl NodeOptions ===
+
+impl NodeOptions {
+    /// The defaults, for these endpoints.
+    pub fn new(endpoints: Vec<Endpoint>) -> NodeOptions {
+        NodeOptions {
+            endpoints,
+            timeout: Duration::from_secs(10),
+            chain_id: None,
+            // More than the whole state of a large chain in one block.
+            max_message_bytes: 16 << 30,
+            silence: Duration::from_secs(15),
+            window: 64,
+            irreversible_only: false,
+            backoff: [1, 2, 5, 15, 60].map(Duration::from_secs).to_vec(),
+            max_attempts: None,
+        }
+    }
+}
+
+// === impl Node ===
+
+impl Node {
+    /// Nothing is connected yet.
+    pub fn new(options: NodeOptions) -> Node {
+        Node {
+            backoff: Backoff::new(options.backoff.clone()),
+            next: 0,
+            round: 0,
+            attempts: 0,
+            said: vec![None; options.endpoints.len()],
+            progressed: Arc::default(),
+            options: Arc::new(options),
+        }
+    }
+
+    /// How to reach it.
+    pub fn options(&self) -> &NodeOptions {
+        &self.options
+    }
+
+    /// Connects to the next endpoint that answers, trying for ever (or [`NodeOptions::max_attempts`] times) with
+    /// a wait after each round. Called again after a connection is lost, it begins with the endpoint behind that one.
+    /// Each change is logged once, not each attempt.
+    ///
+    /// Fails only for good: when every endpoint is unusable (wrong chain, unknown protocol), or after the last attempt.
+    pub async fn connect(&mut self) -> Result<Connection, NodeError> {
+        let count = self.options.endpoints.len();
+        if count == 0 {
+            return Err(NodeError::NoEndpoint);
+        }
+        if self.progressed.swap(false, Ordering::Relaxed) {
+            self.backoff.reset();
+            self.attempts = 0;
+        }
+        let mut unusable = 0;
+        loop {
+            if self.round == count {
+                tokio::time::sleep(self.backoff.next_wait()).await;
+                self.round = 0;
+            }
+            let place = self.next;
+            self.next = (place + 1) % count;
+            self.round += 1;
+            self.attempts = self.attempts.saturating_add(1);
+            let endpoint = &self.options.endpoints[place];
+            let error = match Connection::open(endpoint, self.options.clone(), self.progressed.clone()).await
+            {
+                Ok(connection) => {
+                    info!(
+                        endpoint = %endpoint,
+                        chain_id = %connection.chain_id(),
+                        head = connection.status().head.num,
+                        "connected to the node"
+                    );
+                    self.said[place] = None;
+                    return Ok(connection);
+                }
+                Err(error) => error,
+            };
+            unusable = if error.is_fatal() { unusable + 1 } else { 0 };
+            if unusable == count {
+                let endpoint = endpoint.to_string();
+                return Err(NodeError::Unusable { endpoint, source: Box::new(error) });
+            }
+            if self.options.max_attempts.is_some_and(|most| self.attempts >= most) {
+                let attempts = self.attempts;
+                return Err(NodeError::GaveUp { attempts, last: Box::new(error) });
+            }
+            self.say(place, &error);
+        }
+    }
+
+    /// Says why a connection was lost, once, before the next [`Node::connect`].
+    pub fn lost(&self, endpoint: &Endpoint, error: &NodeError) {
+        warn!(endpoint = %endpoint, reason = %error, "the connection to the node is lost");
+    }
+
+    fn say(&mut self, place: usize, error: &NodeError) {
+        let text = error.to_string();
+        if self.said[place].as_ref() != Some(&text) {
+            let endpoint = &self.options.endpoints[place];
+            warn!(endpoint = %endpoint, reason = %text, "the node cannot be used now");
+            self.said[place] = Some(text);
+        }
+    }
+}
+
+// === impl NodeError ===
+
+impl NodeError {
+    /// Whether it would be the same with every further attempt, until somebody changes something.
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            NodeError::WrongChain { .. }
+            | NodeError::NoChainId
+            | NodeError::Protocol(_)
+            | NodeError::TooLarge { .. }
+            | NodeError::NoEndpoint
+            | NodeError::GaveUp { .. }
+            | NodeError::Unusable { .. } => true,
+            NodeError::Connect(_)
+            | NodeError::Timeout(_)
+            | NodeError::Closed(_)
+            | NodeError::Silent(_)
+            | NodeError::WebSocket(_)
+            | NodeError::Unexpected(_)
+            | NodeError::Message(_) => false,
+        }
+    }
+
+    /// Something came where `wanted` was to come.
+    pub(super) fn unexpected(wanted: &str, message: &Message) -> NodeError {
+        match message {
+            Message::Text(text) => {
+                let begin: String = text.chars().take(60).collect();
+                NodeError::Unexpected(format!("a text frame instead of {wanted}: {begin:?}"))
+            }
+            Message::Binary(bytes) => {
+                NodeError::Unexpected(format!("a binary frame of {} bytes instead of {wanted}", bytes.len()))
+            }
+            Message::Close(frame) => NodeError::Closed(
+                frame.as_ref().map_or_else(|| "no reason given".into(), ToString::to_string),
+            ),
+            other => NodeError::Unexpected(format!("{other:?} instead of {wanted}")),
+        }
+    }
+}
