@@ -23,6 +23,7 @@ use crate::name::Name;
 use compile::Compiler;
 use def::Definition;
 use program::{NodeId, Program};
+pub(crate) use value::block_timestamp;
 
 /// What decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -8,7 +8,7 @@ use super::text;
 const BLOCK_TIMESTAMP_EPOCH: i64 = 946_684_800;
 
 /// Appends a `block_timestamp_type`: half seconds since 2000.
-pub(super) fn block_timestamp(out: &mut Vec<u8>, slot: u32) {
+pub(crate) fn block_timestamp(out: &mut Vec<u8>, slot: u32) {
     milliseconds(out, i64::from(slot) * 500 + BLOCK_TIMESTAMP_EPOCH * 1000);
 }
 

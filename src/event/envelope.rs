@@ -1,6 +1,6 @@
 //! What all events of a block have in common, written once a block.
 
-use crate::abi::text;
+use crate::abi::block_timestamp;
 use crate::block::{Checksum, Position};
 use crate::hex;
 use crate::resp::decimal;
@@ -38,8 +38,9 @@ impl Envelope {
         fields.extend_from_slice(&chain);
         fields.extend_from_slice(b"\",\"block_num\":");
         fields.extend_from_slice(&number);
-        fields.extend_from_slice(b",\"block_time\":\"");
-        text::write_time_ms(&mut fields, header.time_ms());
+        fields.extend_from_slice(b",\"block_time\":");
+        block_timestamp(&mut fields, header.slot);
+        fields.pop();
         fields.extend_from_slice(b"Z\",\"block_id\":\"");
         hex::write_lower(&mut fields, &block.id.0);
         fields.push(b'"');

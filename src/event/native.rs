@@ -7,13 +7,13 @@ use super::decoded::{Failure, Reason, write_failure};
 use super::row::{write_present, write_twin};
 use super::sink::Sink;
 use super::{Block, RowType};
-use crate::abi::{self, text};
+use crate::abi::{self, block_timestamp};
 use crate::cursor::{Cursor, CursorError};
 use crate::hex;
 use crate::name::Name;
 use crate::plan::{Table, TableKind};
 use crate::resp::decimal;
-use crate::walk::{Header, Row};
+use crate::walk::Row;
 
 impl Block {
     pub(super) fn write_native_row(&self, table: &Table, row: Row<'_>, sink: &mut Sink) {
@@ -138,10 +138,9 @@ fn write_names(count: u8, cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<
 fn write_account(body: &[u8], out: &mut Vec<u8>) -> Result<bool, CursorError> {
     let mut cursor = Cursor::new(body);
     write_name(out, b"{\"name\":\"", cursor.name()?);
-    out.extend_from_slice(b"\",\"creation_date\":\"");
-    let created = Header { slot: cursor.u32()?, producer: Name::default() };
-    text::write_time_ms(out, created.time_ms());
-    out.extend_from_slice(b"\",\"abi\":");
+    out.extend_from_slice(b"\",\"creation_date\":");
+    block_timestamp(out, cursor.u32()?);
+    out.extend_from_slice(b",\"abi\":");
     write_size_and_hash(cursor.bytes()?, out);
     out.push(b'}');
     Ok(cursor.left() == 0)
