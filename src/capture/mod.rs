@@ -1,1 +1,4 @@
 //! Recorded node traffic.
+
+pub mod decode;
+pub mod file;

@@ -1,4 +1,7 @@
 //! From frames to transactions.
+
 mod dispatch;
 mod hold;
 mod intake;
+
+pub use intake::{Intake, IntakeError, Ready};
