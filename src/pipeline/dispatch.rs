@@ -34,6 +34,8 @@ pub struct Dispatch {
     budget: Arc<Semaphore>,
     budget_kib: usize,
     queue: mpsc::Sender<Decoding>,
+    /// How many units were handed on.
+    units: u64,
 }
 
 struct Shared {
@@ -78,6 +80,7 @@ impl Dispatch {
             budget: Arc::new(Semaphore::new(budget_kib)),
             budget_kib,
             queue,
+            units: 0,
         }
     }
 
@@ -130,10 +133,21 @@ impl Dispatch {
                 // Nobody waits for it any more when the writer has stopped.
                 let _ = decoded.send(job.unit(unit, start, permit));
             });
-            self.queue.send(decoding).await.map_err(|_| WriterGone)?;
+            self.enqueue(decoding).await?;
             from = to;
         }
         debug_assert_eq!(from, entries);
+        Ok(())
+    }
+
+    /// How many units were handed on so far.
+    pub fn units(&self) -> u64 {
+        self.units
+    }
+
+    async fn enqueue(&mut self, decoding: Decoding) -> Result<(), WriterGone> {
+        self.queue.send(decoding).await.map_err(|_| WriterGone)?;
+        self.units += 1;
         Ok(())
     }
 
@@ -165,7 +179,7 @@ impl Dispatch {
     }
 
     /// A unit without entries.
-    async fn ready_made(&self, job: &Job, commands: Commands, done: u64) -> Result<(), WriterGone> {
+    async fn ready_made(&mut self, job: &Job, commands: Commands, done: u64) -> Result<(), WriterGone> {
         let permit = self.permit(commands.bytes.len()).await?;
         let unit = Unit {
             command_count: commands.count,
@@ -181,7 +195,7 @@ impl Dispatch {
         };
         let (decoded, decoding) = oneshot::channel();
         let _ = decoded.send(unit);
-        self.queue.send(decoding).await.map_err(|_| WriterGone)
+        self.enqueue(decoding).await
     }
 
     fn abi_commands(

@@ -21,20 +21,23 @@ impl<T> Hold<T> {
     }
 
     /// Takes a block and what belongs to it. Blocks that it replaces, or it itself where it is held
-    /// already, are dropped with theirs.
-    pub fn push(&mut self, result: BlockResult, with: T) {
+    /// already, are dropped with theirs: says how many.
+    pub fn push(&mut self, result: BlockResult, with: T) -> u32 {
         let Some(block) = result.this_block.filter(|_| self.confirmations > 0) else {
             self.held.push_back((result, with));
-            return;
+            return 0;
         };
         let num = |held: &(BlockResult, T)| held.0.this_block.map_or(0, |block| block.num);
         if self.held.iter().any(|(held, _)| held.this_block == Some(block)) {
-            return;
+            return 1;
         }
+        let before = self.held.len();
         while self.held.back().is_some_and(|held| num(held) >= block.num) {
             self.held.pop_back();
         }
+        let dropped = before - self.held.len();
         self.held.push_back((result, with));
+        dropped as u32
     }
 
     /// The next block that is held long enough.
@@ -91,12 +94,12 @@ mod tests {
     fn a_fork_among_held_blocks_leaves_no_trace() {
         let mut hold = Hold::new(2);
         for num in 5..=7 {
-            hold.push(block(num, 0), 0);
+            assert_eq!(hold.push(block(num, 0), 0), 0);
         }
         assert_eq!(popped(&mut hold), [(5, 0)]);
-        hold.push(block(7, 0), 9); // again
-        hold.push(block(6, 40), 1);
-        hold.push(block(7, 40), 1);
+        assert_eq!(hold.push(block(7, 0), 9), 1, "the same again");
+        assert_eq!(hold.push(block(6, 40), 1), 2, "6 and 7 are replaced");
+        assert_eq!(hold.push(block(7, 40), 1), 0);
         assert_eq!(popped(&mut hold), []);
         hold.push(block(8, 40), 1);
         assert_eq!(popped(&mut hold), [(6, 1)]);

@@ -1,0 +1,228 @@
+//! Reading the node: connect, ask, take what comes, hand it on, acknowledge what is published; and
+//! again when the node goes away.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tracing::{info, warn};
+
+use super::dispatch::{Dispatch, WriterGone};
+use super::hold::Hold;
+use super::intake::{Intake, IntakeError};
+use super::stats::Stats;
+use crate::backoff::Backoff;
+use crate::config::StartBlock;
+use crate::history::{HistoryError, StoreError};
+use crate::publish::Failure;
+use crate::publish::writer::Progress;
+use crate::ship::connection::{Acks, Connection, Frame};
+use crate::ship::node::{Node, NodeError};
+use crate::ship::start::{StartError, check_start, first_available};
+
+/// What is read, and from where to where.
+pub struct Range {
+    /// Where to begin if nothing is published yet; `None`: at the node's head.
+    pub start: Option<StartBlock>,
+    /// The last block.
+    pub stop: Option<u32>,
+    /// Only irreversible blocks.
+    pub irreversible_only: bool,
+}
+
+/// Why reading ended before the last block.
+#[derive(Debug, thiserror::Error)]
+pub enum FeedError {
+    /// The writer ended: its own error says why.
+    #[error(transparent)]
+    WriterGone(#[from] WriterGone),
+    /// Redis failed while the ABI history was read.
+    #[error(transparent)]
+    Redis(Failure),
+    /// The start cannot be had.
+    #[error(transparent)]
+    Start(StartError),
+    /// No endpoint can be used.
+    #[error(transparent)]
+    Node(NodeError),
+    /// What the nodes send cannot be taken.
+    #[error(transparent)]
+    Intake(IntakeError),
+}
+
+/// What makes one connection useless, and what can be done about it.
+enum Lost {
+    /// It ended, or the node has to be asked again: connect anew.
+    Again(NodeError),
+    /// Blocks are missing: ask again, after a while.
+    Gap(IntakeError),
+    /// This node cannot be used: another may.
+    Unusable(FeedError),
+    /// Nothing can be done.
+    Over(FeedError),
+}
+
+/// See the module's documentation.
+pub struct Feed<'a> {
+    pub node: &'a mut Node,
+    pub range: &'a Range,
+    pub intake: Intake,
+    pub dispatch: Dispatch,
+    pub hold: Hold<OwnedSemaphorePermit>,
+    pub progress: watch::Receiver<Progress>,
+    pub stats: Arc<Stats>,
+    /// Bounds the bytes of frames that are not decoded yet, in KiB.
+    pub frames: Arc<Semaphore>,
+    pub frames_kib: u32,
+    /// Waits before asking again for missing blocks.
+    pub gaps: Backoff,
+    /// Units published when this began.
+    pub units_before: u64,
+    /// Nodes found useless in a row.
+    pub useless: usize,
+}
+
+// === impl Feed ===
+
+impl Feed<'_> {
+    /// Reads until the last block is handed on, or for ever.
+    pub async fn run(&mut self, mut first: Option<Connection>) -> Result<(), FeedError> {
+        loop {
+            let connection = match first.take() {
+                Some(connection) => connection,
+                None => self.node.connect().await.map_err(FeedError::Node)?,
+            };
+            let endpoint = connection.endpoint().clone();
+            match self.read(connection).await {
+                Ok(()) => return Ok(()),
+                Err(Lost::Again(error)) => self.node.lost(&endpoint, &error),
+                Err(Lost::Gap(error)) => {
+                    warn!(endpoint = %endpoint, %error, "asking the node again from the last block published");
+                    tokio::time::sleep(self.gaps.next_wait().unwrap_or_default()).await;
+                }
+                Err(Lost::Unusable(error)) => {
+                    self.useless += 1;
+                    if self.useless >= self.node.options().endpoints.len() {
+                        return Err(error);
+                    }
+                    warn!(endpoint = %endpoint, %error, "this node cannot be used: trying the next one");
+                }
+                Err(Lost::Over(error)) => return Err(error),
+            }
+            self.hold.clear();
+        }
+    }
+
+    /// Reads one connection.
+    async fn read(&mut self, connection: Connection) -> Result<(), Lost> {
+        let status = connection.status().clone();
+        self.stats.head(status.head.num);
+        let unusable = |error| Lost::Unusable(FeedError::Start(error));
+        let (start, positions, asked) = match self.intake.chain().resume() {
+            Some((start, positions)) => (start, positions, None),
+            None => {
+                let start = match self.range.start {
+                    Some(StartBlock::Number(num)) => num,
+                    Some(StartBlock::First) => first_available(&status).map_err(unusable)?,
+                    None if self.range.irreversible_only => status.last_irreversible.num.max(1),
+                    None => status.head.num,
+                };
+                (start, Vec::new(), Some(start))
+            }
+        };
+        check_start(&status, start).map_err(unusable)?;
+        self.intake
+            .connected(connection.protocol().clone(), &status, asked)
+            .map_err(|error| unusable(StartError::from(error)))?;
+        // Blocks held back for their confirmations lie above the last one that is published.
+        let stop = self.range.stop.filter(|_| self.hold.is_off());
+        info!(endpoint = %connection.endpoint(), start, head = status.head.num, "reading blocks");
+        let (mut frames, acks) = connection.request(start, stop, &positions).await.map_err(Lost::Again)?;
+        let mut due = Due { units: VecDeque::new(), acks };
+        loop {
+            tokio::select! {
+                frame = frames.next() => match frame {
+                    Ok(frame) => if self.take(frame, &mut due).await? { return Ok(()) },
+                    Err(error) if error.is_fatal() => return Err(Lost::Unusable(FeedError::Node(error))),
+                    Err(error) => return Err(Lost::Again(error)),
+                },
+                changed = self.progress.changed() => {
+                    changed.map_err(|_| Lost::Over(FeedError::WriterGone(WriterGone)))?;
+                    self.published(&mut due);
+                }
+            }
+        }
+    }
+
+    /// Takes a result; says whether the last block is handed on.
+    async fn take(&mut self, frame: Frame, due: &mut Due) -> Result<bool, Lost> {
+        let Frame { bytes, result } = frame;
+        self.stats.head(result.head.num);
+        let Some(block) = result.this_block else {
+            self.stats.no_block();
+            due.acks.ack(1);
+            return Ok(false);
+        };
+        let kib = ((bytes.len() >> 10) as u32).clamp(1, self.frames_kib);
+        let permit = self.frames.clone().acquire_many_owned(kib).await.map_err(|_| over(WriterGone))?;
+        let dropped = self.hold.push(result, permit);
+        due.acks.ack(dropped);
+        while let Some((result, permit)) = self.hold.pop() {
+            let Some(ready) = self.intake.take(&result).await.map_err(lost)? else {
+                due.acks.ack(1);
+                continue;
+            };
+            self.useless = 0;
+            self.gaps.reset();
+            let taken = ready.position.num;
+            self.stats.taken(taken, &ready);
+            self.dispatch.block(ready, permit).await.map_err(over)?;
+            due.units.push_back(self.units_before + self.dispatch.units());
+            if self.range.stop.is_some_and(|stop| taken >= stop) {
+                return Ok(true);
+            }
+        }
+        let _ = block;
+        self.published(due);
+        Ok(false)
+    }
+
+    /// Acknowledges what is published since the last time.
+    fn published(&mut self, due: &mut Due) {
+        let progress = self.progress.borrow_and_update();
+        let mut count = 0;
+        while due.units.front().is_some_and(|&units| units <= progress.units) {
+            due.units.pop_front();
+            count += 1;
+        }
+        if let Some(block) = progress.block {
+            self.stats.published(block.num, progress.entries);
+            let complete = if progress.part.is_some() { block.num.saturating_sub(1) } else { block.num };
+            let irreversible = self.stats.irreversible();
+            drop(progress);
+            self.intake.published(complete, irreversible);
+        }
+        due.acks.ack(count);
+    }
+}
+
+/// Results not acknowledged yet: each until so many units are published.
+struct Due {
+    units: VecDeque<u64>,
+    acks: Acks,
+}
+
+fn over(error: WriterGone) -> Lost {
+    Lost::Over(error.into())
+}
+
+fn lost(error: IntakeError) -> Lost {
+    match error {
+        IntakeError::Gap { .. } => Lost::Gap(error),
+        IntakeError::History(HistoryError::Store(StoreError::Redis(error))) => {
+            Lost::Over(FeedError::Redis(error.into()))
+        }
+        IntakeError::History(_) => Lost::Over(FeedError::Intake(error)),
+        _ => Lost::Unusable(FeedError::Intake(error)),
+    }
+}
