@@ -41,7 +41,7 @@ impl Checkpoint {
     }
 }
 
-fn parse(
+pub(super) fn parse(
     keys: &Keys,
     fields: &HashMap<String, String>,
     blocks: &[(String, f64)],

@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// Another parser holds the lease, or it ran out. Stand by until it is free.
-    #[error("the writer lease is {}", match holder { Some(h) => format!("held by {h}"), None => "gone: it ran out or was removed".to_owned() })]
+    #[error("the writer lease is lost: {}", holder.as_ref().map_or("it ran out, or another parser took it".to_owned(), |h| format!("{h} holds it")))]
     LostLease {
         /// Token of the parser that holds it now, if known.
         holder: Option<String>,
@@ -62,12 +62,14 @@ impl From<io::Error> for Failure {
 
 impl From<redis::RedisError> for Failure {
     fn from(error: redis::RedisError) -> Failure {
-        match (error.kind(), error.code()) {
-            (redis::ErrorKind::Server(_) | redis::ErrorKind::Extension, Some(code)) => {
-                // The library splits a reply into code and text.
-                Failure::from_reply(&format!("{code} {}", error.detail().unwrap_or_default()))
-            }
-            (redis::ErrorKind::UnexpectedReturnType | redis::ErrorKind::Parse, _) => {
+        // A transaction's or pipeline's first error tells why; the library splits a reply into code and text.
+        if let Some([(_, first), ..]) = error.clone().into_server_errors().as_deref() {
+            return Failure::from_reply(&format!("{} {}", first.code(), first.details().unwrap_or_default()));
+        }
+        match error.kind() {
+            // The library's answer when EXEC itself was refused.
+            redis::ErrorKind::UnexpectedReturnType => Failure::Refused(error.to_string()),
+            redis::ErrorKind::Parse => {
                 Failure::Fatal(format!("Redis answered something unexpected: {error}"))
             }
             _ => Failure::Disconnected(error.to_string()),

@@ -6,12 +6,20 @@
 
 pub mod checkpoint;
 pub mod connection;
+mod due;
 pub mod failure;
+pub mod lease;
+mod outgoing;
 pub mod replies;
 pub mod server;
+pub mod startup;
+mod transaction;
 pub mod unit;
+pub mod writer;
 
 pub use checkpoint::Checkpoint;
 pub use failure::Failure;
+pub use lease::Lease;
 pub use server::Server;
-pub use unit::{EntryId, Unit};
+pub use startup::begin;
+pub use unit::{EntryId, StreamIds, Unit};

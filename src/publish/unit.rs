@@ -42,6 +42,15 @@ impl Unit {
     }
 }
 
+/// Who makes the entries' ids (`streamIds` in the configuration).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamIds {
+    /// The parser: block number and a count under it.
+    Block,
+    /// Redis (`*`).
+    Auto,
+}
+
 /// Id of a stream entry: compared as two integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntryId {
