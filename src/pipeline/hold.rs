@@ -20,6 +20,11 @@ impl<T> Hold<T> {
         Hold { confirmations, held: VecDeque::new() }
     }
 
+    /// Whether nothing is ever held back.
+    pub fn is_off(&self) -> bool {
+        self.confirmations == 0
+    }
+
     /// Takes a block and what belongs to it. Blocks that it replaces, or it itself where it is held
     /// already, are dropped with theirs: says how many.
     pub fn push(&mut self, result: BlockResult, with: T) -> u32 {

@@ -1,7 +1,360 @@
-//! From frames to transactions.
+//! The pipeline: node → [`session`] → [`intake`] → [`dispatch`] (decoding threads) → the writer.
+//!
+//! All that it knows lies in Redis. After any failure of Redis it begins anew from the checkpoint; a
+//! node that goes away is connected again while the writer stays.
 
 mod dispatch;
 mod hold;
 mod intake;
+mod session;
+mod settings;
+mod stats;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc, watch};
+use tracing::{info, warn};
+
+use crate::backoff::Backoff;
+use crate::block::Checksum;
+use crate::chain::Chain;
+use crate::config::Config;
+use crate::history::{History, Store};
+use crate::keys::Keys;
+use crate::publish::writer::{self, Progress};
+use crate::publish::{Checkpoint, Failure, Lease, Server, Unit, startup};
+use crate::ship::connection::Connection;
+use crate::ship::node::{Node, NodeError};
+use crate::trim;
+use dispatch::{Decoding, Dispatch};
+use hold::Hold;
+use session::{Feed, FeedError};
+use settings::Settings;
 
 pub use intake::{Intake, IntakeError, Ready};
+pub use settings::selection;
+pub use stats::{Snapshot, Stats};
+
+/// Decoded units waiting for the writer; their bytes are bounded elsewhere.
+const QUEUE: usize = 256;
+
+/// How long a stop waits for what is in flight.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why the program ends.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The configuration does not fit the node or what lies in Redis: exit status 2.
+    #[error("{0}")]
+    Unfit(String),
+    /// It cannot go on: exit status 1.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// How a turn ended that did not fail.
+enum Turn {
+    /// The last block is published, or the program was told to stop.
+    Done,
+}
+
+/// Why a turn ended.
+enum TurnError {
+    Redis(Failure),
+    Feed(FeedError),
+}
+
+/// Reads, decodes and publishes until the last block of the configuration, or until `stop` is ready.
+pub async fn run(config: &Config, stats: Arc<Stats>, stop: impl Future<Output = ()>) -> Result<(), RunError> {
+    let mut stop = pin!(stop);
+    let (stopping, stopped) = watch::channel(false);
+    let mut pipeline = pin!(pipeline(config, stats, stopped));
+    tokio::select! {
+        ended = &mut pipeline => return ended,
+        () = &mut stop => info!("stopping: publishing what is in flight"),
+    }
+    let _ = stopping.send(true);
+    match tokio::time::timeout(STOP_LIMIT, pipeline).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            warn!("not all that was in flight could be published: the next start goes on from the checkpoint");
+            Ok(())
+        }
+    }
+}
+
+async fn pipeline(
+    config: &Config,
+    stats: Arc<Stats>,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), RunError> {
+    let settings = Settings::new(config)?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(config.worker_pool.max_threads)
+        .thread_name(|i| format!("decode-{i}"))
+        .build()
+        .map_err(|error| RunError::Failed(format!("the decoding threads cannot be started: {error}")))?;
+    // The chain's id is part of the keys, so the node comes first.
+    let first = tokio::select! {
+        connected = settings.node(None).connect_once() => connected?,
+        _ = stopped.changed() => return Ok(()),
+    };
+    let chain_id = first.chain_id();
+    let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
+    let mut pipeline = Pipeline {
+        config,
+        lease: Lease::new(&keys),
+        keys,
+        chain_id,
+        node: settings.node(Some(chain_id)).0,
+        settings,
+        pool: Arc::new(pool),
+        stats,
+        progress: watch::channel(Progress::default()).0,
+    };
+    let mut first = Some(first);
+    let mut backoff = Backoff::new(config.reconnect.backoff.clone(), config.reconnect.max_attempts);
+    let mut waiting: Option<String> = None;
+    loop {
+        let units = pipeline.progress.borrow().units;
+        let error = match pipeline.turn(first.take(), &mut waiting, &mut stopped).await {
+            Ok(Turn::Done) => return Ok(()),
+            Err(error) => error,
+        };
+        if pipeline.progress.borrow().units > units {
+            backoff.reset();
+        }
+        let failure = match error {
+            TurnError::Redis(failure) | TurnError::Feed(FeedError::Redis(failure)) => failure,
+            TurnError::Feed(error) => return Err(error.into()),
+        };
+        match failure {
+            Failure::Unfit(text) => return Err(RunError::Unfit(text)),
+            Failure::Fatal(text) => return Err(RunError::Failed(text)),
+            Failure::LostLease { .. } => warn!(reason = %failure, "writing has stopped"),
+            _ => {
+                let reason = failure.to_string();
+                if waiting.as_ref() != Some(&reason) {
+                    warn!(reason, "waiting for Redis");
+                    waiting = Some(reason);
+                }
+            }
+        }
+        let Some(wait) = backoff.next_wait() else {
+            let attempts = backoff.attempts();
+            return Err(RunError::Failed(format!("gave up after {attempts} attempts: {failure}")));
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            _ = stopped.changed() => return Ok(()),
+        }
+    }
+}
+
+struct Pipeline<'a> {
+    config: &'a Config,
+    settings: Settings,
+    chain_id: Checksum,
+    keys: Keys,
+    lease: Lease,
+    node: Node,
+    pool: Arc<rayon::ThreadPool>,
+    stats: Arc<Stats>,
+    progress: watch::Sender<Progress>,
+}
+
+impl Pipeline<'_> {
+    /// From the checkpoint until the last block, a stop, or a failure of Redis.
+    async fn turn(
+        &mut self,
+        first: Option<Connection>,
+        waiting: &mut Option<String>,
+        stopped: &mut watch::Receiver<bool>,
+    ) -> Result<Turn, TurnError> {
+        let server = self.settings.server.clone();
+        let begun = tokio::select! {
+            begun = startup::begin(&server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, |_| ()) => begun?,
+            _ = stopped.changed() => return Ok(Turn::Done),
+        };
+        let (checkpoint, connection) = begun;
+        if waiting.take().is_some() {
+            info!("Redis is back");
+        }
+        let ended = self.publish(first, checkpoint, connection, &server, stopped).await;
+        if ended.is_ok() {
+            // Else it runs out by itself.
+            let _ = self.lease.release(&server).await;
+        }
+        ended
+    }
+
+    async fn publish(
+        &mut self,
+        first: Option<Connection>,
+        checkpoint: Checkpoint,
+        connection: crate::publish::connection::Connection,
+        server: &Server,
+        stopped: &mut watch::Receiver<bool>,
+    ) -> Result<Turn, TurnError> {
+        let (units, mut received) = mpsc::channel::<Unit>(QUEUE);
+        let (queue, decoding) = mpsc::channel::<Decoding>(QUEUE);
+        let progress = self.progress.clone();
+        let writing = {
+            let settings = self.settings.writer(&self.keys, &self.lease);
+            let (checkpoint, progress) = (checkpoint.clone(), progress.clone());
+            async move { writer::run(connection, &settings, &checkpoint, &mut received, &progress).await }
+        };
+        let mut writing = Task::spawn(writing);
+        let _forwarding = Task::spawn(forward(decoding, units));
+        let _trimming = self.settings.trim(&self.keys, server, &self.progress).map(Task::spawn);
+
+        let resumed = checkpoint.block;
+        if let Some(block) = resumed {
+            info!(block = block.num, id = %block.id, "going on behind the checkpoint");
+            let complete = if checkpoint.part.is_some() { block.num.saturating_sub(1) } else { block.num };
+            if self.config.stop_block.is_some_and(|stop| complete >= stop) {
+                info!(block = complete, "the last block asked for is published already");
+                return Ok(Turn::Done);
+            }
+        }
+        let feed = tokio::select! {
+            feed = self.feed(&checkpoint, server, queue) => feed?,
+            ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
+            _ = stopped.changed() => return Ok(Turn::Done),
+        };
+        let mut feed = feed;
+        let fed = tokio::select! {
+            biased;
+            ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
+            fed = feed.run(first) => Some(fed),
+            _ = stopped.changed() => None,
+        };
+        // Without its sender the queue ends, and with it the writer when all is committed.
+        drop(feed);
+        match fed {
+            Some(Err(FeedError::WriterGone(_))) => {
+                return Err(TurnError::Redis(writer_ended((&mut writing.0).await)));
+            }
+            Some(Err(error @ FeedError::Redis(_))) => return Err(error.into()),
+            Some(Err(error)) => {
+                // What was taken before is published all the same.
+                let _ = tokio::time::timeout(STOP_LIMIT, &mut writing.0).await;
+                return Err(error.into());
+            }
+            Some(Ok(())) | None => {}
+        }
+        match (&mut writing.0).await {
+            Ok(Ok(())) => Ok(Turn::Done),
+            ended => Err(TurnError::Redis(writer_ended(ended))),
+        }
+    }
+
+    async fn feed(
+        &mut self,
+        checkpoint: &Checkpoint,
+        server: &Server,
+        queue: mpsc::Sender<Decoding>,
+    ) -> Result<Feed<'_>, TurnError> {
+        let control = server.connect_control().await?;
+        let mut store = Store::new(control, Arc::new(self.keys.clone()));
+        let reversible: BTreeMap<_, _> =
+            store.reversible().await.map_err(|error| TurnError::Feed(FeedError::from(error)))?;
+        let history =
+            History::new(Some(store), self.settings.fallback(), self.settings.overrides.clone(), reversible);
+        let part = checkpoint.block.zip(checkpoint.part);
+        let chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
+        let selection = self.settings.selection.clone();
+        let blocks = selection.blocks;
+        let half = (self.config.max_in_flight_bytes / 2) as usize;
+        let frames_kib = u32::try_from(half >> 10).unwrap_or(u32::MAX).max(1);
+        Ok(Feed {
+            range: &self.settings.range,
+            intake: Intake::new(self.chain_id, chain, history, selection, self.settings.style.clone()),
+            dispatch: Dispatch::new(
+                self.pool.clone(),
+                self.keys.clone(),
+                self.chain_id,
+                blocks,
+                self.settings.block_ids(),
+                checkpoint.stream_id,
+                half,
+                queue,
+            ),
+            hold: Hold::new(self.config.confirmations),
+            progress: self.progress.subscribe(),
+            stats: self.stats.clone(),
+            frames: Arc::new(Semaphore::new(frames_kib as usize)),
+            frames_kib,
+            gaps: Backoff::new(self.config.reconnect.backoff.clone(), None),
+            units_before: self.progress.borrow().units,
+            useless: 0,
+            node: &mut self.node,
+        })
+    }
+}
+
+/// Hands decoded units on in the order of their blocks.
+async fn forward(mut decoding: mpsc::Receiver<Decoding>, units: mpsc::Sender<Unit>) {
+    while let Some(unit) = decoding.recv().await {
+        let Ok(unit) = unit.await else { return };
+        if units.send(unit).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A task that ends with its owner.
+struct Task<T>(tokio::task::JoinHandle<T>);
+
+impl<T: Send + 'static> Task<T> {
+    fn spawn(future: impl Future<Output = T> + Send + 'static) -> Task<T> {
+        Task(tokio::spawn(future))
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Why the writer ended though there was more to write.
+fn writer_ended(ended: Result<Result<(), Failure>, tokio::task::JoinError>) -> Failure {
+    match ended {
+        Ok(Err(failure)) => failure,
+        Ok(Ok(())) => Failure::Fatal("the decoding threads have stopped".to_owned()),
+        Err(error) => Failure::Fatal(format!("the writer has stopped: {error}")),
+    }
+}
+
+impl From<Failure> for TurnError {
+    fn from(failure: Failure) -> TurnError {
+        TurnError::Redis(failure)
+    }
+}
+
+impl From<FeedError> for TurnError {
+    fn from(error: FeedError) -> TurnError {
+        TurnError::Feed(error)
+    }
+}
+
+impl From<NodeError> for RunError {
+    fn from(error: NodeError) -> RunError {
+        if error.is_configuration() { RunError::Unfit(error.to_string()) } else { RunError::Failed(error.to_string()) }
+    }
+}
+
+impl From<FeedError> for RunError {
+    fn from(error: FeedError) -> RunError {
+        match error {
+            FeedError::Node(error) => error.into(),
+            FeedError::Start(_) | FeedError::Intake(IntakeError::Start { .. }) => RunError::Unfit(error.to_string()),
+            _ => RunError::Failed(error.to_string()),
+        }
+    }
+}

@@ -11,6 +11,7 @@ use super::dispatch::{Dispatch, WriterGone};
 use super::hold::Hold;
 use super::intake::{Intake, IntakeError};
 use super::stats::Stats;
+use crate::abi::BadAbi;
 use crate::backoff::Backoff;
 use crate::config::StartBlock;
 use crate::history::{HistoryError, StoreError};
@@ -42,6 +43,9 @@ pub enum FeedError {
     /// The start cannot be had.
     #[error(transparent)]
     Start(StartError),
+    /// The node's own ABI cannot be used.
+    #[error("the ABI that the node sent first is broken: {0}")]
+    Protocol(BadAbi),
     /// No endpoint can be used.
     #[error(transparent)]
     Node(NodeError),
@@ -133,7 +137,7 @@ impl Feed<'_> {
         check_start(&status, start).map_err(unusable)?;
         self.intake
             .connected(connection.protocol().clone(), &status, asked)
-            .map_err(|error| unusable(StartError::from(error)))?;
+            .map_err(|error| Lost::Unusable(FeedError::Protocol(error)))?;
         // Blocks held back for their confirmations lie above the last one that is published.
         let stop = self.range.stop.filter(|_| self.hold.is_off());
         info!(endpoint = %connection.endpoint(), start, head = status.head.num, "reading blocks");
@@ -158,11 +162,11 @@ impl Feed<'_> {
     async fn take(&mut self, frame: Frame, due: &mut Due) -> Result<bool, Lost> {
         let Frame { bytes, result } = frame;
         self.stats.head(result.head.num);
-        let Some(block) = result.this_block else {
+        if result.this_block.is_none() {
             self.stats.no_block();
             due.acks.ack(1);
             return Ok(false);
-        };
+        }
         let kib = ((bytes.len() >> 10) as u32).clamp(1, self.frames_kib);
         let permit = self.frames.clone().acquire_many_owned(kib).await.map_err(|_| over(WriterGone))?;
         let dropped = self.hold.push(result, permit);
@@ -175,21 +179,20 @@ impl Feed<'_> {
             self.useless = 0;
             self.gaps.reset();
             let taken = ready.position.num;
-            self.stats.taken(taken, &ready);
+            self.stats.taken(&ready);
             self.dispatch.block(ready, permit).await.map_err(over)?;
             due.units.push_back(self.units_before + self.dispatch.units());
             if self.range.stop.is_some_and(|stop| taken >= stop) {
                 return Ok(true);
             }
         }
-        let _ = block;
         self.published(due);
         Ok(false)
     }
 
     /// Acknowledges what is published since the last time.
     fn published(&mut self, due: &mut Due) {
-        let progress = self.progress.borrow_and_update();
+        let progress = self.progress.borrow_and_update().clone();
         let mut count = 0;
         while due.units.front().is_some_and(|&units| units <= progress.units) {
             due.units.pop_front();
@@ -199,7 +202,6 @@ impl Feed<'_> {
             self.stats.published(block.num, progress.entries);
             let complete = if progress.part.is_some() { block.num.saturating_sub(1) } else { block.num };
             let irreversible = self.stats.irreversible();
-            drop(progress);
             self.intake.published(complete, irreversible);
         }
         due.acks.ack(count);

@@ -1,0 +1,148 @@
+//! What the configuration means for the stages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::RunError;
+use super::session::Range;
+use crate::abi::Deserializer;
+use crate::block::Checksum;
+use crate::chain_api::ChainApi;
+use crate::config::{self, AbiFallback, Config};
+use crate::event::Style;
+use crate::history::{Fallback, Override, Since, Version};
+use crate::keys::Keys;
+use crate::plan::Selection;
+use crate::publish::{Lease, Server, StreamIds, writer};
+use crate::ship::endpoint::Endpoint;
+use crate::ship::node::{Node, NodeOptions};
+
+/// A block with more bytes of data than this is published in parts.
+const PART_BYTES: usize = 1 << 20;
+
+/// A connection to Redis that neither takes nor sends a byte for so long is lost.
+const REPLY_LIMIT: Duration = Duration::from_secs(10);
+
+/// See the module's documentation.
+pub struct Settings {
+    pub server: Server,
+    pub stream_ids: StreamIds,
+    pub selection: Selection,
+    pub style: Style,
+    pub overrides: Vec<Override>,
+    pub range: Range,
+    node: NodeOptions,
+    chain_api: Option<ChainApi>,
+    abi_fallback: AbiFallback,
+    backoff: Vec<Duration>,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Takes the configuration apart.
+    pub fn new(config: &Config) -> Result<Settings, RunError> {
+        let unfit = |error: &dyn std::fmt::Display| RunError::Unfit(error.to_string());
+        let endpoints = config.ship.url.iter().map(|url| url.as_str().parse::<Endpoint>());
+        let endpoints = endpoints.collect::<Result<Vec<_>, _>>().map_err(|error| unfit(&error))?;
+        let password = config.redis.password.as_ref().map(|password| password.expose());
+        let server = Server::new(config.redis.url.as_str(), password).map_err(|error| unfit(&error))?;
+        let chain_api = match (&config.chain.url, config.abi_fallback) {
+            (Some(url), AbiFallback::RpcCurrent) => {
+                Some(ChainApi::new(url, config.ship.timeout).map_err(|error| unfit(&error))?)
+            }
+            _ => None,
+        };
+        Ok(Settings {
+            server,
+            stream_ids: match config.stream_ids {
+                config::StreamIds::Block => StreamIds::Block,
+                config::StreamIds::Auto => StreamIds::Auto,
+            },
+            selection: selection(config),
+            style: style(config),
+            overrides: overrides(config),
+            range: Range {
+                start: config.start_block,
+                stop: config.stop_block,
+                irreversible_only: config.irreversible_only,
+            },
+            node: NodeOptions {
+                endpoints,
+                timeout: config.ship.timeout,
+                chain_id: config.chain.id,
+                max_message_bytes: usize::try_from(config.max_message_bytes).unwrap_or(usize::MAX),
+                silence: config.ship.silence,
+                // Blocks held back are not acknowledged, and must not use the window up.
+                window: config.max_messages_in_flight.saturating_add(config.confirmations),
+                irreversible_only: config.irreversible_only,
+                backoff: config.reconnect.backoff.clone(),
+                max_attempts: config.reconnect.max_attempts,
+            },
+            chain_api,
+            abi_fallback: config.abi_fallback,
+            backoff: config.reconnect.backoff.clone(),
+        })
+    }
+
+    /// The endpoints, of the chain that the configuration names or of the one that is known by now.
+    pub fn node(&self, chain_id: Option<Checksum>) -> Node {
+        Node::new(NodeOptions { chain_id: chain_id.or(self.node.chain_id), ..self.node.clone() })
+    }
+
+    /// What to do about contracts without a known ABI.
+    pub fn fallback(&self) -> Fallback {
+        match (&self.chain_api, self.abi_fallback) {
+            (_, AbiFallback::Fail) => Fallback::Fail,
+            (Some(api), AbiFallback::RpcCurrent) => {
+                Fallback::ChainApi { api: api.clone(), backoff: self.backoff.clone() }
+            }
+            (None, AbiFallback::RpcCurrent) => Fallback::Publish,
+        }
+    }
+
+    /// How the writer works. With `whenFull: pause` it waits at `pause_at` entries.
+    pub fn writer(&self, keys: &Keys, lease: &Lease, pause_at: Option<u64>) -> writer::Settings {
+        writer::Settings {
+            keys: keys.clone(),
+            token: lease.token().to_owned(),
+            stream_ids: self.stream_ids,
+            pause_at,
+            reply_limit: REPLY_LIMIT,
+        }
+    }
+}
+
+/// Which events the configuration asks for.
+pub fn selection(config: &Config) -> Selection {
+    Selection {
+        actions: config.publish.actions,
+        notifications: config.publish.notifications,
+        deltas: config.publish.deltas,
+        native_deltas: config.publish.native_deltas,
+        blocks: config.publish.blocks && config.filters.blocks(),
+        filter: config.filters.clone(),
+        part_bytes: PART_BYTES,
+    }
+}
+
+/// How the configuration asks for them to be written.
+pub fn style(config: &Config) -> Style {
+    Style {
+        deserializer: match config.deserializer {
+            config::Deserializer::Compiled => Deserializer::Compiled,
+            config::Deserializer::Abieos => Deserializer::Abieos,
+        },
+        code_bytes: config.publish.code_bytes,
+        no_abi_dead_letters: config.publish.no_abi_dead_letters,
+    }
+}
+
+fn overrides(config: &Config) -> Vec<Override> {
+    let overrides = config.abi.overrides.iter().map(|o| Override {
+        contract: o.contract,
+        blocks: o.from_block..=o.to_block.unwrap_or(u32::MAX),
+        abi: Arc::new(Version::new(Since { block: o.from_block, sequence: Since::BEFORE }, &o.abi)),
+    });
+    overrides.collect()
+}
