@@ -5,10 +5,14 @@
 
 pub mod backoff;
 pub mod block;
+pub mod chain_api;
+pub mod cli;
 pub mod config;
 pub mod cursor;
 pub mod filter;
 pub mod hex;
+pub mod logging;
 pub mod name;
 pub mod resp;
+pub mod shutdown;
 pub mod transport;
