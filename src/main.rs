@@ -1,2 +1,7 @@
 //! The `parser` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    parser::cli::main()
+}

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use super::effective;
+use crate::chain_api::from_base64;
 use crate::cursor::Cursor;
 use crate::hex;
 use crate::name::Name;
@@ -67,7 +66,7 @@ fn packed(bytes: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     // Base64 after hexadecimal: digits alone would be both.
     let from_hex = hex::parse(text).filter(|abi| has_abi_version(abi));
-    from_hex.or_else(|| STANDARD.decode(text).ok().filter(|abi| has_abi_version(abi)))
+    from_hex.or_else(|| from_base64(text).filter(|abi| has_abi_version(abi)))
 }
 
 fn has_abi_version(bytes: &[u8]) -> bool {
@@ -76,6 +75,9 @@ fn has_abi_version(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     // A whole ABI without types: its version and nine empty lists.

@@ -1,0 +1,141 @@
+//! The command line: what can be asked for, and how it ends.
+//!
+//! Exit status: 0 done, 1 failed, 2 wrong usage or configuration.
+
+mod capture;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::{Args, Parser, Subcommand};
+use tracing::warn;
+
+use crate::config::{Config, ConfigError, StartBlock};
+use crate::logging;
+
+pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
+
+/// Reads blocks from an Antelope node's state history plugin, decodes every action and table row with the ABI in
+/// force at that moment, and publishes the events to Redis Streams, exactly once.
+#[derive(Debug, Parser)]
+#[command(name = "parser", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read, decode and publish until stopped
+    ///
+    /// Goes on behind the checkpoint in Redis if there is one. SIGINT and SIGTERM end it in good order.
+    Run(RunArgs),
+    /// Check the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Record a node's traffic, serve it again, decode it without Redis
+    #[command(subcommand)]
+    Capture(CaptureCommand),
+}
+
+/// `parser run`
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The configuration file (docs/configuration.md)
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Begin at this block, or at the `first` one the node has; a checkpoint goes before it.
+    /// Without both: at the node's head
+    #[arg(long, value_name = "N|first")]
+    pub start_block: Option<StartBlock>,
+    /// End once this block is published and confirmed by Redis
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..))]
+    pub stop_block: Option<u32>,
+}
+
+/// `parser config`
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check a file and print the whole effective configuration, secrets masked
+    Check {
+        /// The configuration file
+        file: PathBuf,
+    },
+}
+
+/// Runs the command of this process and says how it went.
+pub fn main() -> ExitCode {
+    let ended = match Cli::parse().command {
+        Command::Run(args) => run(args),
+        Command::Config(ConfigCommand::Check { file }) => reader_may_leave(check_config(&file)),
+        Command::Capture(command) => capture::run(command),
+    };
+    let Err(error) = ended else { return ExitCode::SUCCESS };
+    // Should stderr be closed, there is nobody to tell.
+    let _ = writeln!(io::stderr(), "parser: {error:#}");
+    ExitCode::from(exit_status(&error))
+}
+
+/// 2 if a person must put the configuration or the call right, else 1.
+pub fn exit_status(error: &anyhow::Error) -> u8 {
+    if error.chain().any(|cause| cause.is::<ConfigError>()) { 2 } else { 1 }
+}
+
+/// For commands that write to stdout: its reader leaving early (`| head`) is no failure.
+fn reader_may_leave(ended: Result<()>) -> Result<()> {
+    ended.or_else(|error| {
+        let io_error = error.downcast_ref::<io::Error>();
+        let left = io_error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        if left { Ok(()) } else { Err(error) }
+    })
+}
+
+fn run(args: RunArgs) -> Result<()> {
+    let mut config = Config::load(&args.config)?;
+    config.start_block = args.start_block.or(config.start_block);
+    config.stop_block = args.stop_block.or(config.stop_block);
+    logging::start(config.logger)?;
+    for warning in config.warnings() {
+        warn!("{warning}");
+    }
+    bail!("`parser run` is not built yet")
+}
+
+fn check_config(file: &std::path::Path) -> Result<()> {
+    let config = Config::load(file)?;
+    for warning in config.warnings() {
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
+    io::stdout().write_all(config.effective().as_bytes())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_commands_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_the_users_mistakes_have_status_2() {
+        let mistake = anyhow::Error::new(ConfigError::new("wrong chain")).context("failed to start");
+        assert_eq!(exit_status(&mistake), 2);
+        assert_eq!(exit_status(&anyhow::anyhow!("lost the node")), 1);
+    }
+
+    #[test]
+    fn a_reader_that_leaves_is_no_failure() {
+        let broken = |kind| Err(io::Error::from(kind).into());
+        assert!(reader_may_leave(broken(io::ErrorKind::BrokenPipe)).is_ok());
+        assert!(reader_may_leave(broken(io::ErrorKind::StorageFull)).is_err());
+    }
+}

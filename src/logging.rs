@@ -1,0 +1,33 @@
+//! What the program says on the way: JSON lines on stderr, or readable ones.
+
+use std::io::{self, IsTerminal};
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{ConfigError, Logger};
+
+/// Starts logging. `RUST_LOG`, if set, goes before the configured level.
+pub fn start(logger: Logger) -> Result<(), ConfigError> {
+    let filter = match std::env::var("RUST_LOG") {
+        Ok(directives) if !directives.is_empty() => EnvFilter::try_new(&directives)
+            .map_err(|error| ConfigError::new(format!("RUST_LOG: `{directives}`: {error}")))?,
+        // Libraries are only heard when something is wrong with them.
+        _ => EnvFilter::default()
+            .add_directive(logger.level.min(LevelFilter::WARN).into())
+            .add_directive(own_level(logger.level)?),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    // Failing means that logging was started before, which does no harm.
+    let _ = if logger.pretty {
+        builder.with_ansi(io::stderr().is_terminal()).with_target(false).try_init()
+    } else {
+        builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+    };
+    Ok(())
+}
+
+fn own_level(level: LevelFilter) -> Result<tracing_subscriber::filter::Directive, ConfigError> {
+    let directive = format!("{}={level}", env!("CARGO_CRATE_NAME"));
+    directive.parse().map_err(|error| ConfigError::new(format!("logger.level: {error}")))
+}
