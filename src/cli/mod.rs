@@ -7,15 +7,22 @@ mod capture;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use tokio::runtime::Runtime;
 use tracing::warn;
 
 use crate::config::{Config, ConfigError, StartBlock};
 use crate::logging;
+use crate::pipeline::{self, RunError, Stats};
+use crate::shutdown::Shutdown;
 
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
+
+/// Threads for sockets and timers.
+const IO_THREADS: usize = 2;
 
 /// Reads blocks from an Antelope node's state history plugin, decodes every action and table row with the ABI in
 /// force at that moment, and publishes the events to Redis Streams, exactly once.
@@ -82,7 +89,10 @@ pub fn main() -> ExitCode {
 
 /// 2 if a person must put the configuration or the call right, else 1.
 pub fn exit_status(error: &anyhow::Error) -> u8 {
-    if error.chain().any(|cause| cause.is::<ConfigError>()) { 2 } else { 1 }
+    let mistake = |cause: &(dyn std::error::Error + 'static)| {
+        cause.is::<ConfigError>() || matches!(cause.downcast_ref(), Some(RunError::Unfit(_)))
+    };
+    if error.chain().any(mistake) { 2 } else { 1 }
 }
 
 /// For commands that write to stdout: its reader leaving early (`| head`) is no failure.
@@ -102,7 +112,16 @@ fn run(args: RunArgs) -> Result<()> {
     for warning in config.warnings() {
         warn!("{warning}");
     }
-    bail!("`parser run` is not built yet")
+    runtime()?.block_on(async {
+        let shutdown = Shutdown::on_signals()?;
+        pipeline::run(&config, Arc::new(Stats::default()), &shutdown).await?;
+        Ok(())
+    })
+}
+
+/// The threads of sockets and timers. Decoding has its own.
+fn runtime() -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(IO_THREADS).enable_all().build()?)
 }
 
 fn check_config(file: &std::path::Path) -> Result<()> {

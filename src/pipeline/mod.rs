@@ -12,7 +12,6 @@ mod stats;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,17 +25,17 @@ use crate::config::Config;
 use crate::history::{History, Store};
 use crate::keys::Keys;
 use crate::publish::writer::{self, Progress};
-use crate::publish::{Checkpoint, Failure, Lease, Server, Unit, startup};
+use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, startup};
 use crate::ship::connection::Connection;
 use crate::ship::node::{Node, NodeError};
-use crate::trim;
+use crate::shutdown::Shutdown;
 use dispatch::{Decoding, Dispatch};
 use hold::Hold;
 use session::{Feed, FeedError};
 use settings::Settings;
 
 pub use intake::{Intake, IntakeError, Ready};
-pub use settings::selection;
+pub use settings::{selection, style};
 pub use stats::{Snapshot, Stats};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
@@ -68,30 +67,22 @@ enum TurnError {
     Feed(FeedError),
 }
 
-/// Reads, decodes and publishes until the last block of the configuration, or until `stop` is ready.
-pub async fn run(config: &Config, stats: Arc<Stats>, stop: impl Future<Output = ()>) -> Result<(), RunError> {
-    let mut stop = pin!(stop);
-    let (stopping, stopped) = watch::channel(false);
-    let mut pipeline = pin!(pipeline(config, stats, stopped));
+/// Reads, decodes and publishes until the last block of the configuration, or until told to stop.
+pub async fn run(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Result<(), RunError> {
+    let limit = async {
+        shutdown.requested().await;
+        tokio::time::sleep(STOP_LIMIT).await;
+    };
     tokio::select! {
-        ended = &mut pipeline => return ended,
-        () = &mut stop => info!("stopping: publishing what is in flight"),
-    }
-    let _ = stopping.send(true);
-    match tokio::time::timeout(STOP_LIMIT, pipeline).await {
-        Ok(ended) => ended,
-        Err(_) => {
+        ended = pipeline(config, stats, shutdown) => ended,
+        () = limit => {
             warn!("not all that was in flight could be published: the next start goes on from the checkpoint");
             Ok(())
         }
     }
 }
 
-async fn pipeline(
-    config: &Config,
-    stats: Arc<Stats>,
-    mut stopped: watch::Receiver<bool>,
-) -> Result<(), RunError> {
+async fn pipeline(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Result<(), RunError> {
     let settings = Settings::new(config)?;
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(config.worker_pool.max_threads)
@@ -99,9 +90,10 @@ async fn pipeline(
         .build()
         .map_err(|error| RunError::Failed(format!("the decoding threads cannot be started: {error}")))?;
     // The chain's id is part of the keys, so the node comes first.
+    let mut node = settings.node(None);
     let first = tokio::select! {
-        connected = settings.node(None).connect_once() => connected?,
-        _ = stopped.changed() => return Ok(()),
+        connected = node.connect() => connected?,
+        () = shutdown.requested() => return Ok(()),
     };
     let chain_id = first.chain_id();
     let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
@@ -110,7 +102,7 @@ async fn pipeline(
         lease: Lease::new(&keys),
         keys,
         chain_id,
-        node: settings.node(Some(chain_id)).0,
+        node: settings.node(Some(chain_id)),
         settings,
         pool: Arc::new(pool),
         stats,
@@ -121,7 +113,7 @@ async fn pipeline(
     let mut waiting: Option<String> = None;
     loop {
         let units = pipeline.progress.borrow().units;
-        let error = match pipeline.turn(first.take(), &mut waiting, &mut stopped).await {
+        let error = match pipeline.turn(first.take(), &mut waiting, shutdown).await {
             Ok(Turn::Done) => return Ok(()),
             Err(error) => error,
         };
@@ -150,7 +142,7 @@ async fn pipeline(
         };
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            _ = stopped.changed() => return Ok(()),
+            () = shutdown.requested() => return Ok(()),
         }
     }
 }
@@ -173,18 +165,18 @@ impl Pipeline<'_> {
         &mut self,
         first: Option<Connection>,
         waiting: &mut Option<String>,
-        stopped: &mut watch::Receiver<bool>,
+        shutdown: &Shutdown,
     ) -> Result<Turn, TurnError> {
         let server = self.settings.server.clone();
         let begun = tokio::select! {
             begun = startup::begin(&server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, |_| ()) => begun?,
-            _ = stopped.changed() => return Ok(Turn::Done),
+            () = shutdown.requested() => return Ok(Turn::Done),
         };
         let (checkpoint, connection) = begun;
         if waiting.take().is_some() {
             info!("Redis is back");
         }
-        let ended = self.publish(first, checkpoint, connection, &server, stopped).await;
+        let ended = self.publish(first, checkpoint, connection, &server, shutdown).await;
         if ended.is_ok() {
             // Else it runs out by itself.
             let _ = self.lease.release(&server).await;
@@ -198,19 +190,18 @@ impl Pipeline<'_> {
         checkpoint: Checkpoint,
         connection: crate::publish::connection::Connection,
         server: &Server,
-        stopped: &mut watch::Receiver<bool>,
+        shutdown: &Shutdown,
     ) -> Result<Turn, TurnError> {
         let (units, mut received) = mpsc::channel::<Unit>(QUEUE);
         let (queue, decoding) = mpsc::channel::<Decoding>(QUEUE);
         let progress = self.progress.clone();
         let writing = {
-            let settings = self.settings.writer(&self.keys, &self.lease);
+            let settings = self.settings.writer(&self.keys, &self.lease, None);
             let (checkpoint, progress) = (checkpoint.clone(), progress.clone());
             async move { writer::run(connection, &settings, &checkpoint, &mut received, &progress).await }
         };
         let mut writing = Task::spawn(writing);
         let _forwarding = Task::spawn(forward(decoding, units));
-        let _trimming = self.settings.trim(&self.keys, server, &self.progress).map(Task::spawn);
 
         let resumed = checkpoint.block;
         if let Some(block) = resumed {
@@ -224,14 +215,14 @@ impl Pipeline<'_> {
         let feed = tokio::select! {
             feed = self.feed(&checkpoint, server, queue) => feed?,
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
-            _ = stopped.changed() => return Ok(Turn::Done),
+            () = shutdown.requested() => return Ok(Turn::Done),
         };
         let mut feed = feed;
         let fed = tokio::select! {
             biased;
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
             fed = feed.run(first) => Some(fed),
-            _ = stopped.changed() => None,
+            () = shutdown.requested() => None,
         };
         // Without its sender the queue ends, and with it the writer when all is committed.
         drop(feed);
@@ -261,8 +252,7 @@ impl Pipeline<'_> {
     ) -> Result<Feed<'_>, TurnError> {
         let control = server.connect_control().await?;
         let mut store = Store::new(control, Arc::new(self.keys.clone()));
-        let reversible: BTreeMap<_, _> =
-            store.reversible().await.map_err(|error| TurnError::Feed(FeedError::from(error)))?;
+        let reversible: BTreeMap<_, _> = store.reversible().await.map_err(FeedError::from)?;
         let history =
             History::new(Some(store), self.settings.fallback(), self.settings.overrides.clone(), reversible);
         let part = checkpoint.block.zip(checkpoint.part);
@@ -279,7 +269,7 @@ impl Pipeline<'_> {
                 self.keys.clone(),
                 self.chain_id,
                 blocks,
-                self.settings.block_ids(),
+                self.settings.stream_ids == StreamIds::Block,
                 checkpoint.stream_id,
                 half,
                 queue,
@@ -345,7 +335,16 @@ impl From<FeedError> for TurnError {
 
 impl From<NodeError> for RunError {
     fn from(error: NodeError) -> RunError {
-        if error.is_configuration() { RunError::Unfit(error.to_string()) } else { RunError::Failed(error.to_string()) }
+        let cause = match &error {
+            NodeError::Unusable { source, .. } => source,
+            _ => &error,
+        };
+        match cause {
+            NodeError::WrongChain { .. } | NodeError::NoChainId | NodeError::NoEndpoint => {
+                RunError::Unfit(error.to_string())
+            }
+            _ => RunError::Failed(error.to_string()),
+        }
     }
 }
 

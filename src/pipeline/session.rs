@@ -40,6 +40,9 @@ pub enum FeedError {
     /// Redis failed while the ABI history was read.
     #[error(transparent)]
     Redis(Failure),
+    /// The ABI history holds something foreign.
+    #[error(transparent)]
+    Foreign(StoreError),
     /// The start cannot be had.
     #[error(transparent)]
     Start(StartError),
@@ -218,12 +221,19 @@ fn over(error: WriterGone) -> Lost {
     Lost::Over(error.into())
 }
 
+impl From<StoreError> for FeedError {
+    fn from(error: StoreError) -> FeedError {
+        match error {
+            StoreError::Redis(error) => FeedError::Redis(error.into()),
+            foreign => FeedError::Foreign(foreign),
+        }
+    }
+}
+
 fn lost(error: IntakeError) -> Lost {
     match error {
         IntakeError::Gap { .. } => Lost::Gap(error),
-        IntakeError::History(HistoryError::Store(StoreError::Redis(error))) => {
-            Lost::Over(FeedError::Redis(error.into()))
-        }
+        IntakeError::History(HistoryError::Store(error)) => Lost::Over(error.into()),
         IntakeError::History(_) => Lost::Over(FeedError::Intake(error)),
         _ => Lost::Unusable(FeedError::Intake(error)),
     }

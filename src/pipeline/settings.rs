@@ -77,7 +77,7 @@ impl Settings {
                 window: config.max_messages_in_flight.saturating_add(config.confirmations),
                 irreversible_only: config.irreversible_only,
                 backoff: config.reconnect.backoff.clone(),
-                max_attempts: config.reconnect.max_attempts,
+                max_attempts: config.reconnect.max_attempts.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
             },
             chain_api,
             abi_fallback: config.abi_fallback,
