@@ -144,3 +144,18 @@ async fn a_redirection_is_told_and_not_followed() {
     let error = api.raw_abi(name("eosio")).await.expect_err("no answer").to_string();
     assert!(error.contains("HTTP status 301 to a question for the ABI of eosio"), "{error}");
 }
+
+#[tokio::test]
+async fn a_tls_handshake_that_fails_is_an_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.expect("a client");
+        // A TLS record of the handshake begins with 22; anything but TLS comes back.
+        assert_eq!(socket.read_u8().await.expect("a byte"), 22);
+        reply(&mut socket, 200, "no TLS here").await;
+    });
+    let api = api(&format!("https://{address}"), Duration::from_secs(10));
+    let error = api.raw_abi(name("eosio")).await.expect_err("no TLS").to_string();
+    assert!(error.starts_with(&format!("chain API https://{address}: ")), "{error}");
+}
