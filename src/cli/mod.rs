@@ -27,7 +27,7 @@ const IO_THREADS: usize = 2;
 /// Reads blocks from an Antelope node's state history plugin, decodes every action and table row with the ABI in
 /// force at that moment, and publishes the events to Redis Streams, exactly once.
 #[derive(Debug, Parser)]
-#[command(name = "parser", version, max_term_width = 100)]
+#[command(name = "parser", version)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -55,8 +55,8 @@ pub struct RunArgs {
     /// The configuration file (docs/configuration.md)
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Begin at this block, or at the `first` one the node has; a checkpoint goes before it.
-    /// Without both: at the node's head
+    /// Begin at this block, or at the `first` one the node has, if there is no checkpoint;
+    /// default: the node's head
     #[arg(long, value_name = "N|first")]
     pub start_block: Option<StartBlock>,
     /// End once this block is published and confirmed by Redis

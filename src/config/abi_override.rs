@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::effective;
+use super::place::Place;
 use crate::chain_api::from_base64;
 use crate::cursor::Cursor;
 use crate::hex;
@@ -37,15 +38,46 @@ impl AbiOverride {
     }
 
     /// Whether there are blocks that both hold in.
-    pub(super) fn overlaps(&self, other: &AbiOverride) -> bool {
+    fn overlaps(&self, other: &AbiOverride) -> bool {
         self.contract == other.contract
             && (self.holds_in(other.from_block) || other.holds_in(self.from_block))
     }
 }
 
+/// Reads the list, and the files named in it from `folder`.
+pub(super) fn read(list: &Place<'_>, folder: &Path) -> Vec<AbiOverride> {
+    let mut overrides: Vec<AbiOverride> = Vec::new();
+    for place in list.items(false) {
+        place.check_keys(&["contract", "fromBlock", "toBlock", "file"]);
+        let (contract, file) = (place.at("contract"), place.at("file"));
+        contract.require();
+        file.require();
+        let from_block = place.at("fromBlock").number32(0).unwrap_or(0);
+        let to_block = place.at("toBlock").number32(0);
+        if to_block.is_some_and(|to| to < from_block) {
+            place.problem("toBlock is below fromBlock");
+        }
+        let (Some(contract), Some(path)) = (contract.parsed(), file.given()) else { continue };
+        let path = folder.join(&path.text);
+        let abi = match load(&path) {
+            Ok(abi) => abi,
+            Err(error) => {
+                file.problem(error);
+                continue;
+            }
+        };
+        let new = AbiOverride { contract, from_block, to_block, file: path, abi };
+        if overrides.iter().any(|other| other.overlaps(&new)) {
+            place.problem(format!("another ABI of {contract} is given for some of these blocks"));
+        }
+        overrides.push(new);
+    }
+    overrides
+}
+
 /// Reads a packed ABI from a file that holds it as it is, in hexadecimal digits, or in base64 (as the chain API's
 /// get_raw_abi gives it).
-pub(super) fn load(file: &Path) -> Result<Vec<u8>, String> {
+fn load(file: &Path) -> Result<Vec<u8>, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let abi = packed(&bytes).ok_or_else(|| {
         let json = bytes.trim_ascii_start().starts_with(b"{");

@@ -7,6 +7,7 @@ mod abi_override;
 mod address;
 mod effective;
 mod error;
+mod filters;
 mod place;
 mod read;
 mod substitution;
@@ -298,5 +299,27 @@ impl Config {
     /// The whole configuration, defaults included, as YAML with secrets masked.
     pub fn effective(&self) -> String {
         serde_saphyr::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+    }
+
+    /// What is accepted but has no effect, or not the one that might be expected: to be said once at start.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let mut warn = |when: bool, text: &str| {
+            if when {
+                warnings.push(text.to_owned());
+            }
+        };
+        warn(self.health.enabled, "health.enabled: this version does not serve a health endpoint yet");
+        warn(self.metrics.enabled, "metrics.enabled: this version does not serve metrics yet");
+        warn(
+            self.no_signal_handlers,
+            "noSignalHandlers has no effect: SIGINT and SIGTERM always end the parser in good order",
+        );
+        warn(
+            self.publish.blocks && !self.filters.blocks(),
+            "publish.blocks has no effect: the filters let no block event pass (include `{kind: block}`)",
+        );
+        warnings.extend(filters::unknown_tables(&self.filters));
+        warnings
     }
 }

@@ -85,15 +85,14 @@ impl<'a> Place<'a> {
 
     /// Notes each key that is not one of `known`, with the nearest of them.
     pub fn check_keys(&self, known: &[&str]) {
+        let full = |key: &str| format!("{}.{key}", self.path);
         for (key, line) in self.keys() {
             if !known.contains(&key) {
-                let nearest = nearest(key, known.iter().copied());
-                let hint = nearest.map_or_else(
+                let hint = nearest(key, known.iter().copied()).map_or_else(
                     || format!("the keys here are {}", known.join(", ")),
-                    |near| format!("did you mean `{near}`?"),
+                    |near| format!("did you mean `{}`?", full(near)),
                 );
-                let path = if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
-                self.unknown_key(&path, line, &hint);
+                self.unknown_key(&full(key), line, &hint);
             }
         }
     }

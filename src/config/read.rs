@@ -13,11 +13,9 @@ use super::error::ConfigError;
 use super::place::{self, Place};
 use super::substitution::Environment;
 use super::{
-    Abi, AbiFallback, AbiOverride, Chain, Compat, Config, Deserializer, Health, Json, Logger, Metrics,
-    Publish, Reconnect, Redis, Ship, StreamIds, WhenFull, WorkerPool, Xtrim, abi_override, tree,
+    Abi, AbiFallback, Chain, Compat, Config, Deserializer, Health, Json, Logger, Metrics, Publish, Reconnect,
+    Redis, Ship, StreamIds, WhenFull, WorkerPool, Xtrim, abi_override, filters, tree,
 };
-use crate::filter::{ActionRule, DeltaRule, Filter, NativeDeltaRule, Rule};
-use crate::name::Name;
 
 /// Every key of the file, in full.
 pub const KEYS: &[&str] = &[
@@ -186,7 +184,7 @@ fn sections(top: &Place<'_>, folder: &Path) -> Option<Config> {
         irreversible_only: top.at("irreversibleOnly").bool().unwrap_or(false),
         confirmations: top.at("confirmations").number32(0).unwrap_or(0),
         publish: publish(top, as_parser2),
-        filters: Filter::new(rules(&top.at("filters.include")), rules(&top.at("filters.exclude"))),
+        filters: filters::read(top),
         stream_ids: stream_ids.unwrap_or(if as_parser2 { StreamIds::Auto } else { StreamIds::Block }),
         json,
         deserializer,
@@ -194,7 +192,7 @@ fn sections(top: &Place<'_>, folder: &Path) -> Option<Config> {
             .at("abiFallback")
             .choice(&[("rpc-current", AbiFallback::RpcCurrent), ("fail", AbiFallback::Fail)])
             .unwrap_or(AbiFallback::RpcCurrent),
-        abi: Abi { overrides: overrides(&top.at("abi.overrides"), folder) },
+        abi: Abi { overrides: abi_override::read(&top.at("abi.overrides"), folder) },
         max_messages_in_flight: top.at("maxMessagesInFlight").number32(1).unwrap_or(256),
         max_message_bytes: top.at("maxMessageBytes").number(MIB..=u64::MAX).unwrap_or(16 * GIB),
         max_in_flight_bytes: top.at("maxInFlightBytes").number(MIB..=u64::MAX).unwrap_or(256 * MIB),
@@ -330,98 +328,6 @@ fn port(place: &Place<'_>, default: u16) -> u16 {
     place.number(1..=65535).and_then(|port| u16::try_from(port).ok()).unwrap_or(default)
 }
 
-fn rules(list: &Place<'_>) -> Vec<Rule> {
-    list.items(false).iter().filter_map(rule).collect()
-}
-
-fn rule(place: &Place<'_>) -> Option<Rule> {
-    if place.keys().is_empty() {
-        place.problem("a filter is expected here, like `{kind: action, account: eosio.token}`");
-        return None;
-    }
-    let kind = place.at("kind");
-    kind.require();
-    let name = |key: &str| rule_name(&place.at(key));
-    let (rule, fields): (Rule, &[&str]) = match kind.given()?.text.as_str() {
-        "action" => {
-            let rule =
-                ActionRule { account: name("account"), name: name("name"), receiver: name("receiver") };
-            (Rule::Action(rule), &["kind", "account", "name", "receiver"])
-        }
-        "delta" => {
-            let rule = DeltaRule { code: name("code"), table: name("table"), scope: name("scope") };
-            (Rule::Delta(rule), &["kind", "code", "table", "scope"])
-        }
-        "native-delta" => {
-            let rule = NativeDeltaRule { table: native_table(&place.at("table")) };
-            (Rule::NativeDelta(rule), &["kind", "table"])
-        }
-        "block" => (Rule::Block, &["kind"]),
-        "fork" => (Rule::Fork, &["kind"]),
-        _ => {
-            kind.choice(&[("action", ()), ("delta", ()), ("native-delta", ()), ("block", ()), ("fork", ())]);
-            return None;
-        }
-    };
-    place.check_keys(fields);
-    Some(rule)
-}
-
-/// An absent field and `*` match everything; `''` is the empty name.
-fn rule_name(place: &Place<'_>) -> Option<Name> {
-    if place.is_null() {
-        place.problem("has no value (leave the key out to match everything, or write '' for the empty name)");
-    }
-    match place.text()?.text.as_str() {
-        "*" => None,
-        "" => Some(Name(0)),
-        _ => place.parsed(),
-    }
-}
-
-fn native_table(place: &Place<'_>) -> Option<String> {
-    let text = place.given()?;
-    match text.text.as_str() {
-        "*" => return None,
-        "contract_row" => place.problem("rows of contracts' tables are of the kind `delta`"),
-        table if !table.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => {
-            place.problem(format!("{} is not the name of a table of the chain", place::shown(text)));
-        }
-        _ => {}
-    }
-    Some(text.text.clone())
-}
-
-fn overrides(list: &Place<'_>, folder: &Path) -> Vec<AbiOverride> {
-    let mut overrides: Vec<AbiOverride> = Vec::new();
-    for place in list.items(false) {
-        place.check_keys(&["contract", "fromBlock", "toBlock", "file"]);
-        let (contract, file) = (place.at("contract"), place.at("file"));
-        contract.require();
-        file.require();
-        let from_block = place.at("fromBlock").number32(0).unwrap_or(0);
-        let to_block = place.at("toBlock").number32(0);
-        if to_block.is_some_and(|to| to < from_block) {
-            place.problem("toBlock is below fromBlock");
-        }
-        let (Some(contract), Some(path)) = (contract.parsed(), file.given()) else { continue };
-        let path = folder.join(&path.text);
-        let abi = match abi_override::load(&path) {
-            Ok(abi) => abi,
-            Err(error) => {
-                file.problem(error);
-                continue;
-            }
-        };
-        let new = AbiOverride { contract, from_block, to_block, file: path, abi };
-        if overrides.iter().any(|other| other.overlaps(&new)) {
-            place.problem(format!("another ABI of {contract} is given for some of these blocks"));
-        }
-        overrides.push(new);
-    }
-    overrides
-}
-
 /// What must fit together.
 fn check(top: &Place<'_>, config: &Config) {
     if config.json == Json::Wharfkit {
@@ -435,60 +341,3 @@ fn check(top: &Place<'_>, config: &Config) {
         top.at("maxMessageBytes").problem("is more than this machine can address");
     }
 }
-
-// === impl Config ===
-
-impl Config {
-    /// What is accepted but has no effect, or not the one that might be expected: to be said once at start.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let mut warn = |when: bool, text: &str| {
-            if when {
-                warnings.push(text.to_owned());
-            }
-        };
-        warn(self.health.enabled, "health.enabled: this version does not serve a health endpoint yet");
-        warn(self.metrics.enabled, "metrics.enabled: this version does not serve metrics yet");
-        warn(
-            self.no_signal_handlers,
-            "noSignalHandlers has no effect: SIGINT and SIGTERM always end the parser in good order",
-        );
-        warn(
-            self.publish.blocks && !self.filters.blocks(),
-            "publish.blocks has no effect: the filters let no block event pass (include `{kind: block}`)",
-        );
-        for rule in self.filters.rules() {
-            if let Rule::NativeDelta(NativeDeltaRule { table: Some(table) }) = rule
-                && !NATIVE_TABLES.contains(&table.as_str())
-            {
-                let near = place::nearest(table, NATIVE_TABLES.iter().copied())
-                    .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-                warn(true, &format!("filters: `{table}` is no table of the protocol known here{near}"));
-            }
-        }
-        warnings
-    }
-}
-
-/// The tables of nodeos' state history besides `contract_row`.
-const NATIVE_TABLES: &[&str] = &[
-    "account",
-    "account_metadata",
-    "code",
-    "contract_table",
-    "contract_index64",
-    "contract_index128",
-    "contract_index256",
-    "contract_index_double",
-    "contract_index_long_double",
-    "key_value",
-    "global_property",
-    "generated_transaction",
-    "protocol_state",
-    "permission",
-    "permission_link",
-    "resource_limits",
-    "resource_usage",
-    "resource_limits_state",
-    "resource_limits_config",
-];

@@ -1,0 +1,62 @@
+//! Log lines, as a process of its own writes them to stderr.
+
+use std::process::{Command, Output};
+
+use parser::config::Logger;
+use parser::logging;
+use tracing::level_filters::LevelFilter;
+
+const CHILD: &str = "PARSER_TEST_CHILD";
+
+/// Not a test of its own: what the process under test does.
+#[test]
+fn child() {
+    let Ok(style) = std::env::var(CHILD) else { return };
+    let level = if style == "silent" { LevelFilter::OFF } else { LevelFilter::INFO };
+    if let Err(error) = logging::start(Logger { level, pretty: style == "pretty" }) {
+        eprintln!("{error}");
+        return;
+    }
+    tracing::info!(target: "parser::node", block = 7, endpoint = "ws://a", "connected");
+    tracing::debug!(target: "parser::node", "frame");
+    tracing::info!(target: "some_library", "chatter");
+    tracing::warn!(target: "some_library", "trouble");
+}
+
+fn logged(style: &str, rust_log: Option<&str>) -> String {
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    command.args(["--exact", "child", "--nocapture"]).env(CHILD, style).env_remove("RUST_LOG");
+    if let Some(directives) = rust_log {
+        command.env("RUST_LOG", directives);
+    }
+    let Output { stderr, .. } = command.output().expect("it runs");
+    String::from_utf8(stderr).expect("text")
+}
+
+#[test]
+fn lines_are_json_with_the_facts_in_fields() {
+    let lines: Vec<serde_json::Value> = logged("json", None)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+        .collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    let (first, second) = (&lines[0], &lines[1]);
+    assert_eq!((&first["level"], &first["message"]), (&"INFO".into(), &"connected".into()));
+    assert_eq!((&first["block"], &first["endpoint"]), (&7.into(), &"ws://a".into()));
+    assert_eq!((&second["level"], &second["message"]), (&"WARN".into(), &"trouble".into()));
+}
+
+#[test]
+fn pretty_lines_are_for_people() {
+    let text = logged("pretty", None);
+    assert!(text.contains("INFO connected block=7 endpoint=\"ws://a\""), "{text}");
+    assert!(!text.contains('{') && !text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn rust_log_goes_before_the_level_and_must_be_right() {
+    assert_eq!(logged("silent", None), "");
+    assert!(logged("silent", Some("parser=debug")).contains("frame"));
+    let text = logged("json", Some("parser=loud"));
+    assert!(text.starts_with("RUST_LOG: `parser=loud`: "), "{text}");
+}
