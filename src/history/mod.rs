@@ -140,9 +140,7 @@ impl History {
         self.load_all(num, plan).await?;
         let mut learned = self.learn(num, plan);
         self.ask_for_missing(num, plan, &mut learned).await?;
-        for (name, contract) in &plan.contracts {
-            self.check_sequence(num, *name, contract.abi_sequence, plan);
-        }
+        self.check_sequences(num, plan);
         let mut contracts = FxHashMap::default();
         contracts.reserve(plan.contracts.len());
         for (&name, contract) in &plan.contracts {
@@ -217,33 +215,39 @@ impl History {
     }
 
     /// Compares the receipts' count of ABIs with those seen: a jump means that one is missing here.
-    fn check_sequence(&mut self, num: u32, name: Name, seen: Option<[(u64, u32); 2]>, plan: &Plan) {
-        let set_until = |sequence: u64| {
-            let sets = plan.setabis.iter();
-            sets.filter(|set| set.account == name && set.global_sequence <= sequence).count() as u32
-        };
-        let start = self.sequences.get(&name).copied();
-        let Some(seen) = seen else { return };
-        let mut before = start;
-        for (at, abi_sequence) in seen {
-            // A receipt is written after its action ran, so eosio's own setabi counts itself.
-            let set = set_until(at);
-            if let Some(before) = before
-                && abi_sequence > before + set
-            {
-                self.sequence_gaps += u64::from(abi_sequence - before - set);
-                warn!(
-                    contract = %name,
-                    block = num,
-                    expected = before + set,
-                    found = abi_sequence,
-                    "an ABI was set that this history has not seen"
-                );
+    fn check_sequences(&mut self, num: u32, plan: &Plan) {
+        for (&name, contract) in &plan.contracts {
+            let Some([first, last]) = contract.abi_sequence else { continue };
+            let before = self.sequences.get(&name).copied();
+            let before = self.check_sequence(num, name, before, first, plan);
+            let before = self.check_sequence(num, name, Some(before), last, plan);
+            self.sequences.insert(name, before);
+        }
+        for set in &plan.setabis {
+            if let Some(sequence) = self.sequences.get_mut(&set.account) {
+                *sequence += 1;
             }
-            before = Some(abi_sequence.saturating_sub(set));
         }
-        if let Some(before) = before {
-            self.sequences.insert(name, before + set_until(u64::MAX));
+    }
+
+    /// Checks one receipt: its global sequence and ABI sequence. Says what the sequence was before the block.
+    fn check_sequence(
+        &mut self,
+        num: u32,
+        name: Name,
+        before: Option<u32>,
+        (at, found): (u64, u32),
+        plan: &Plan,
+    ) -> u32 {
+        // A receipt is written after its action ran, so eosio's setabi of its own ABI counts itself.
+        let set = plan.setabis.iter().filter(|set| set.account == name && set.global_sequence <= at).count() as u32;
+        if let Some(before) = before
+            && found > before + set
+        {
+            self.sequence_gaps += u64::from(found - before - set);
+            let expected = before + set;
+            warn!(contract = %name, block = num, expected, found, "an ABI was set that this history has not seen");
         }
+        found.saturating_sub(set)
     }
 }
