@@ -425,5 +425,8 @@ mod tests {
             let error = Answer::decode(&bytes.into(), &protocol).expect_err(text);
             assert_eq!(error.to_string(), text);
         }
+        for end in 0..good.len() {
+            assert!(Answer::decode(&good.slice(..end), &protocol).is_err(), "{end} bytes");
+        }
     }
 }
