@@ -1,22 +1,12 @@
-//! Every recorded frame is read to its last byte, and packed again it is the same frame.
+//! A frame of a public chain, taken apart by somebody else.
 
-use std::path::PathBuf;
+mod captures;
 
 use bytes::Bytes;
+use captures::shared;
 use parser::block::Checksum;
 use parser::ship::message::{Answer, BlockResult};
 use parser::ship::protocol::Protocol;
-
-fn shared(path: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("PARSER_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    let file = root.join("captures").join(path);
-    if !file.exists() {
-        println!("skipped: {} is missing", file.display());
-        return None;
-    }
-    Some(file)
-}
 
 #[test]
 fn a_public_chains_frame_reads_as_an_independent_decoder_read_it() {

@@ -268,15 +268,7 @@ impl BlockResult {
         let parts = [&self.block, &self.traces, &self.deltas];
         let length: usize = parts.iter().map(|p| p.as_ref().map_or(0, |b| b.len())).sum();
         let mut out = Vec::with_capacity(length + 200);
-        write_varuint(&mut out, protocol.result.blocks.into());
-        write_position(&mut out, &self.head);
-        write_position(&mut out, &self.last_irreversible);
-        for position in [&self.this_block, &self.prev_block] {
-            out.push(position.is_some().into());
-            if let Some(position) = position {
-                write_position(&mut out, position);
-            }
-        }
+        self.write_positions(&mut out, protocol);
         for part in parts {
             out.push(part.is_some().into());
             if let Some(bytes) = part {
@@ -286,6 +278,19 @@ impl BlockResult {
             }
         }
         out.into()
+    }
+
+    /// Appends all that stands in front of the block.
+    pub(crate) fn write_positions(&self, out: &mut Vec<u8>, protocol: &Protocol) {
+        write_varuint(out, protocol.result.blocks.into());
+        write_position(out, &self.head);
+        write_position(out, &self.last_irreversible);
+        for position in [&self.this_block, &self.prev_block] {
+            out.push(position.is_some().into());
+            if let Some(position) = position {
+                write_position(out, position);
+            }
+        }
     }
 
     fn read(cursor: &mut Cursor<'_>, frame: &Bytes) -> Result<BlockResult, CursorError> {
@@ -419,6 +424,9 @@ mod tests {
         ] {
             let error = Answer::decode(&bytes.into(), &protocol).expect_err(text);
             assert_eq!(error.to_string(), text);
+        }
+        for end in 0..good.len() {
+            assert!(Answer::decode(&good.slice(..end), &protocol).is_err(), "{end} bytes");
         }
     }
 }
