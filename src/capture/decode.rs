@@ -9,7 +9,7 @@ use anyhow::Context;
 use super::file::CaptureReader;
 use crate::chain::Chain;
 use crate::event::{Sink, Style, write_block, write_fork};
-use crate::history::{Fallback, History, Override};
+use crate::history::{Fallback, History};
 use crate::pipeline::Intake;
 use crate::plan::Selection;
 use crate::ship::message::BlockResult;
@@ -19,15 +19,17 @@ pub async fn decode(
     path: &Path,
     selection: Selection,
     style: Style,
-    overrides: Vec<Override>,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     let mut capture = CaptureReader::open(path)?;
     let chain_id = capture.status.chain_id.with_context(|| {
-        format!("{}: its status result has no chain id: the node that was recorded is too old", path.display())
+        format!(
+            "{}: its status result has no chain id: the node that was recorded is too old",
+            path.display()
+        )
     })?;
     let blocks = selection.blocks;
-    let history = History::new(None, Fallback::Publish, overrides, BTreeMap::new());
+    let history = History::new(None, Fallback::Publish, Vec::new(), BTreeMap::new());
     let mut intake = Intake::new(chain_id, Chain::new(&[], None, None), history, selection, style);
     intake.connected(capture.protocol.clone(), &capture.status, None)?;
     while let Some(frame) = capture.next() {

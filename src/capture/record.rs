@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use tracing::warn;
 
 use crate::block::Position;
+use crate::config::StartBlock;
 use crate::ship::node::{Node, NodeError, NodeOptions};
-use crate::ship::start::{StartError, check_start};
+use crate::ship::start::{StartError, check_start, first_available};
 
 use super::file::{CaptureError, CaptureWriter};
 
@@ -17,7 +18,7 @@ pub struct RecordOptions {
     /// The node.
     pub node: NodeOptions,
     /// The first block.
-    pub start: u32,
+    pub start: StartBlock,
     /// The last one. Forks that come before it is reached are recorded as they come.
     pub stop: u32,
     /// The file; while it is being written, it is called so with `.part` behind.
@@ -66,11 +67,15 @@ pub async fn record(
     mut progress: impl FnMut(Progress),
 ) -> Result<Progress, RecordError> {
     let RecordOptions { node, start, stop, out } = options;
+    let mut node = Node::new(node);
+    let mut connection = node.connect().await?;
+    let start = match start {
+        StartBlock::Number(start) => start,
+        StartBlock::First => first_available(connection.status())?,
+    };
     if stop < start {
         return Err(RecordError::Range { start, stop });
     }
-    let mut node = Node::new(node);
-    let mut connection = node.connect().await?;
     check_start(connection.status(), start)?;
     let status = connection.status().encode(connection.protocol());
     let mut writer = CaptureWriter::create(&out, &connection.protocol().abi, &status)?;

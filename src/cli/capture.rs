@@ -1,12 +1,24 @@
 //! `parser capture`: recorded traffic of a node.
 
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use tracing::level_filters::LevelFilter;
 
-use super::reader_may_leave;
-use crate::config::{ConfigError, SHIP, ServerUrl, StartBlock};
+use super::{progress, reader_may_leave};
+use crate::capture::file::Capture;
+use crate::capture::record::{self, RecordOptions};
+use crate::capture::serve::{Faults, Listener, ServeOptions, Server};
+use crate::capture::{decode, info};
+use crate::config::{ConfigError, Logger, SHIP, ServerUrl, StartBlock};
+use crate::event::Style;
+use crate::logging;
+use crate::plan::Selection;
+use crate::ship::node::NodeOptions;
+use crate::shutdown::Shutdown;
 
 /// `parser capture`
 #[derive(Debug, Subcommand)]
@@ -49,9 +61,9 @@ pub struct ServeArgs {
     /// Address and port to listen on; port 0 takes a free one, which is printed
     #[arg(long, value_name = "ADDR")]
     pub listen: String,
-    /// Never end: begin again behind the last block, with blocks renumbered and linked anew
-    #[arg(long)]
-    pub endless: bool,
+    /// Never end: behind the last block, play those from block N (2) on again, renumbered and linked anew
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "2")]
+    pub endless: Option<u32>,
     /// Wait this long before each result
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub delay_ms: u64,
@@ -61,8 +73,8 @@ pub struct ServeArgs {
     /// Send nothing more after this many results, and keep the connection open
     #[arg(long, value_name = "N", group = "fault")]
     pub stall_after: Option<u64>,
-    /// Send only half of the result after this many, then close the connection
-    #[arg(long, value_name = "N", group = "fault")]
+    /// Close the connection after this many bytes, most often in the middle of a result
+    #[arg(long, value_name = "BYTES", group = "fault")]
     pub cut_after: Option<u64>,
     /// How many connections have the fault, from the first; default: all
     #[arg(long, value_name = "K", requires = "fault")]
@@ -86,6 +98,11 @@ pub struct InfoArgs {
     pub json: bool,
 }
 
+/// These commands are called by people, without a configuration.
+fn start_logging() -> Result<(), ConfigError> {
+    logging::start(Logger { level: LevelFilter::INFO, pretty: true })
+}
+
 pub(super) fn run(command: CaptureCommand) -> Result<()> {
     match command {
         CaptureCommand::Record(args) => record(args),
@@ -96,29 +113,90 @@ pub(super) fn run(command: CaptureCommand) -> Result<()> {
 }
 
 fn record(args: RecordArgs) -> Result<()> {
-    let _ship = ship_url(&args.ship)?;
+    let ship = ship_url(&args.ship)?;
+    let stop = args.stop_block;
     if let StartBlock::Number(start) = args.start_block
-        && start > args.stop_block
+        && start > stop
     {
-        let stop = args.stop_block;
         return Err(ConfigError::new(format!("--start-block {start} is above --stop-block {stop}")).into());
     }
-    bail!("`parser capture record` is not built yet")
+    let endpoint = ship.as_str().parse().map_err(|error| ConfigError::new(format!("--ship: {error}")))?;
+    start_logging()?;
+    let options = RecordOptions {
+        node: NodeOptions::new(vec![endpoint]),
+        start: args.start_block,
+        stop,
+        out: args.out.clone(),
+    };
+    super::runtime()?.block_on(async {
+        let shutdown = Shutdown::on_signals()?;
+        let bar = progress::blocks("recording", u64::from(stop));
+        let recording = record::record(options, |state| {
+            bar.set_position(state.block.into());
+            bar.set_message(format!("{} frames, {} MB", state.frames, state.bytes >> 20));
+        });
+        tokio::select! {
+            recorded = recording => {
+                let recorded = recorded?;
+                bar.finish_and_clear();
+                writeln!(
+                    io::stdout(),
+                    "{}: {} results up to block {}, {} bytes",
+                    args.out.display(), recorded.frames, recorded.block, recorded.bytes
+                )?;
+                Ok(())
+            }
+            () = shutdown.requested() => bail!("stopped: what was recorded is in {}.part", args.out.display()),
+        }
+    })
 }
 
 fn serve(args: ServeArgs) -> Result<()> {
-    let _ = args;
-    bail!("`parser capture serve` is not built yet")
+    start_logging()?;
+    let capture = Capture::load(&args.file)?;
+    let options = ServeOptions {
+        repeat_from: args.endless,
+        faults: Faults {
+            drop_after_frames: args.drop_after,
+            stall_after_frames: args.stall_after,
+            cut_after_bytes: args.cut_after.map(|bytes| bytes..bytes.saturating_add(1)),
+            delay: Duration::from_millis(args.delay_ms),
+            connections: args.faults,
+            refuse: false,
+        },
+        ..ServeOptions::default()
+    };
+    super::runtime()?.block_on(async {
+        let shutdown = Shutdown::on_signals()?;
+        let listener = Listener::bind(&args.listen)
+            .await
+            .with_context(|| format!("failed to listen on {}", args.listen))?;
+        let mut server = Server::start(&capture, listener, options)?;
+        writeln!(io::stdout(), "{}", server.url())?;
+        io::stdout().flush()?;
+        tokio::select! {
+            () = server.wait() => bail!("the listener failed"),
+            () = shutdown.requested() => Ok(()),
+        }
+    })
 }
 
 fn decode(args: DecodeArgs) -> Result<()> {
-    let _ = args;
-    bail!("`parser capture decode` is not built yet")
+    let mut out = BufWriter::new(io::stdout().lock());
+    let decoding = decode::decode(&args.file, Selection::default(), Style::default(), &mut out);
+    super::runtime()?.block_on(decoding)
 }
 
 fn info(args: InfoArgs) -> Result<()> {
-    let _ = args;
-    bail!("`parser capture info` is not built yet")
+    let info = info::info(&args.file)?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &info).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{info}")?;
+    }
+    Ok(())
 }
 
 /// Not read by clap, whose messages repeat the value: it may hold a password.

@@ -3,6 +3,7 @@
 //! Exit status: 0 done, 1 failed, 2 wrong usage or configuration.
 
 mod capture;
+mod progress;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -114,8 +115,11 @@ fn run(args: RunArgs) -> Result<()> {
     }
     runtime()?.block_on(async {
         let shutdown = Shutdown::on_signals()?;
-        pipeline::run(&config, Arc::new(Stats::default()), &shutdown).await?;
-        Ok(())
+        let stats = Arc::new(Stats::default());
+        tokio::select! {
+            ended = pipeline::run(&config, stats.clone(), &shutdown) => Ok(ended?),
+            () = progress::show(stats, config.stop_block) => Ok(()),
+        }
     })
 }
 

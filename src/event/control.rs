@@ -50,7 +50,13 @@ pub fn write_fork(chain: &Checksum, fork: &Fork, block: &Position, sink: &mut Si
 }
 
 /// Writes the `block` event that closes a block.
-pub fn write_block(chain: &Checksum, block: &Block, position: &Position, previous: &Checksum, sink: &mut Sink) {
+pub fn write_block(
+    chain: &Checksum,
+    block: &Block,
+    position: &Position,
+    previous: &Checksum,
+    sink: &mut Sink,
+) {
     let mut id = Vec::new();
     decimal(&mut id, position.num.into());
     id.push(b':');

@@ -152,12 +152,24 @@ impl Block {
         out: &mut Vec<u8>,
     ) -> Result<Decoded, Failure<'a>> {
         let Some(version) = version else {
-            return Err(self.failure(subject, None, Reason::AbiUnknown, "", "its ABI is not in the history".into()));
+            return Err(self.failure(
+                subject,
+                None,
+                Reason::AbiUnknown,
+                "",
+                "its ABI is not in the history".into(),
+            ));
         };
         let abi = match version.says(self.style.deserializer) {
             Says::Abi(abi) => abi,
             Says::None => {
-                return Err(self.failure(subject, Some(version), Reason::NoAbi, "", "the contract has no ABI".into()));
+                return Err(self.failure(
+                    subject,
+                    Some(version),
+                    Reason::NoAbi,
+                    "",
+                    "the contract has no ABI".into(),
+                ));
             }
             Says::Bad(bad) => {
                 return Err(self.failure(subject, Some(version), Reason::BadAbi, "", bad.to_string()));

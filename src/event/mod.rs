@@ -26,7 +26,7 @@ pub use envelope::Envelope;
 pub use sink::{EntryIds, Sink, Written};
 
 /// How events are written, the same for all blocks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Style {
     /// What decodes ABI data.
     pub deserializer: Deserializer,

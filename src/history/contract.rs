@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn forgetting_keeps_what_forks_and_rows_can_ask_for() {
-        let mut known = known(&[(1, 1, "x"), (2, 2, "a"), (3, 3, "b"), (4, 4, "b"), (8, 8, "c"), (9, 9, "d")]);
+        let mut known =
+            known(&[(1, 1, "x"), (2, 2, "a"), (3, 3, "b"), (4, 4, "b"), (8, 8, "c"), (9, 9, "d")]);
         known.forget_below(5);
         known.undo(8);
         let eight = known.in_force(8);

@@ -19,9 +19,8 @@ impl History {
         let names = decoded
             .chain(plan.setabis.iter().map(|set| set.account))
             .chain(plan.account_rows.iter().map(|(name, _)| *name));
-        let missing: FxHashSet<Name> = names
-            .filter(|name| !self.changed.contains_key(name) && !self.settled.contains(name))
-            .collect();
+        let missing: FxHashSet<Name> =
+            names.filter(|name| !self.changed.contains_key(name) && !self.settled.contains(name)).collect();
         if missing.is_empty() {
             return Ok(());
         }

@@ -240,7 +240,8 @@ impl History {
         plan: &Plan,
     ) -> u32 {
         // A receipt is written after its action ran, so eosio's setabi of its own ABI counts itself.
-        let set = plan.setabis.iter().filter(|set| set.account == name && set.global_sequence <= at).count() as u32;
+        let set =
+            plan.setabis.iter().filter(|set| set.account == name && set.global_sequence <= at).count() as u32;
         if let Some(before) = before
             && found > before + set
         {

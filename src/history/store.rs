@@ -29,7 +29,9 @@ pub enum StoreError {
     #[error("reading the ABI history: {0}")]
     Redis(#[from] redis::RedisError),
     /// Something else stands in the history.
-    #[error("the ABI history `{key}` has a member at block {score} that this program did not write: {why}. Remove it (ZREMRANGEBYSCORE {key} {score} {score})")]
+    #[error(
+        "the ABI history `{key}` has a member at block {score} that this program did not write: {why}. Remove it (ZREMRANGEBYSCORE {key} {score} {score})"
+    )]
     Foreign {
         /// The sorted set.
         key: String,
@@ -71,10 +73,8 @@ impl Store {
         let mut asked = FIRST_PAGE;
         loop {
             for (member, score) in &page {
-                let version = Version::from_member(member, *score as u32).map_err(|why| StoreError::Foreign {
-                    key: self.keys.abi(name),
-                    score: *score as u32,
-                    why,
+                let version = Version::from_member(member, *score as u32).map_err(|why| {
+                    StoreError::Foreign { key: self.keys.abi(name), score: *score as u32, why }
                 })?;
                 versions.push(Arc::new(version));
             }
@@ -83,7 +83,8 @@ impl Store {
             if found || page.is_empty() || versions.len() < asked {
                 return Ok(Known::new(versions));
             }
-            page = self.page(name, until, versions.len(), NEXT_PAGE).query_async(&mut self.connection).await?;
+            page =
+                self.page(name, until, versions.len(), NEXT_PAGE).query_async(&mut self.connection).await?;
             asked = versions.len() + NEXT_PAGE;
         }
     }

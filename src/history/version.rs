@@ -95,10 +95,7 @@ impl Version {
             }
             None => (Since { block: score, sequence: Since::BEFORE }, member),
         };
-        let bytes = STANDARD
-            .decode(text)
-            .or_else(|_| STANDARD_NO_PAD.decode(text))
-            .map_err(|_| BadMember)?;
+        let bytes = STANDARD.decode(text).or_else(|_| STANDARD_NO_PAD.decode(text)).map_err(|_| BadMember)?;
         Ok(Version::new(since, &bytes))
     }
 }

@@ -212,7 +212,12 @@ impl Dispatch {
             }
             let Some(commands) = all.last_mut() else { continue };
             let score = version.since.block.to_string();
-            commands.add(&[b"ZADD", keys.abi(*name).as_bytes(), score.as_bytes(), version.member().as_bytes()]);
+            commands.add(&[
+                b"ZADD",
+                keys.abi(*name).as_bytes(),
+                score.as_bytes(),
+                version.member().as_bytes(),
+            ]);
             if version.since.block == num && num > last_irreversible {
                 let member = format!("{name}:{num}");
                 commands.add(&[b"ZADD", keys.abi_blocks.as_bytes(), score.as_bytes(), member.as_bytes()]);

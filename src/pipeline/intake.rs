@@ -63,7 +63,9 @@ pub struct Ready {
 #[derive(Debug, thiserror::Error)]
 pub enum IntakeError {
     /// What came neither follows nor replaces what was published.
-    #[error("block {got} does not follow block {head}: blocks are missing between them, or were replaced without being sent")]
+    #[error(
+        "block {got} does not follow block {head}: blocks are missing between them, or were replaced without being sent"
+    )]
     Gap {
         /// The block that came.
         got: Position,

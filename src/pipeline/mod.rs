@@ -35,7 +35,6 @@ use session::{Feed, FeedError};
 use settings::Settings;
 
 pub use intake::{Intake, IntakeError, Ready};
-pub use settings::{selection, style};
 pub use stats::{Snapshot, Stats};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
@@ -352,7 +351,9 @@ impl From<FeedError> for RunError {
     fn from(error: FeedError) -> RunError {
         match error {
             FeedError::Node(error) => error.into(),
-            FeedError::Start(_) | FeedError::Intake(IntakeError::Start { .. }) => RunError::Unfit(error.to_string()),
+            FeedError::Start(_) | FeedError::Intake(IntakeError::Start { .. }) => {
+                RunError::Unfit(error.to_string())
+            }
             _ => RunError::Failed(error.to_string()),
         }
     }

@@ -17,9 +17,6 @@ use crate::publish::{Lease, Server, StreamIds, writer};
 use crate::ship::endpoint::Endpoint;
 use crate::ship::node::{Node, NodeOptions};
 
-/// A block with more bytes of data than this is published in parts.
-const PART_BYTES: usize = 1 << 20;
-
 /// A connection to Redis that neither takes nor sends a byte for so long is lost.
 const REPLY_LIMIT: Duration = Duration::from_secs(10);
 
@@ -77,7 +74,10 @@ impl Settings {
                 window: config.max_messages_in_flight.saturating_add(config.confirmations),
                 irreversible_only: config.irreversible_only,
                 backoff: config.reconnect.backoff.clone(),
-                max_attempts: config.reconnect.max_attempts.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+                max_attempts: config
+                    .reconnect
+                    .max_attempts
+                    .map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
             },
             chain_api,
             abi_fallback: config.abi_fallback,
@@ -122,7 +122,7 @@ pub fn selection(config: &Config) -> Selection {
         native_deltas: config.publish.native_deltas,
         blocks: config.publish.blocks && config.filters.blocks(),
         filter: config.filters.clone(),
-        part_bytes: PART_BYTES,
+        ..Selection::default()
     }
 }
 

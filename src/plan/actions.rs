@@ -50,7 +50,13 @@ impl Plan {
     }
 
     /// Adds the events of one transaction, whose actions are in order of their ordinals.
-    fn add_events(&mut self, selection: &Selection, transaction: u32, actions: &[ActionTrace], own: &[usize]) {
+    fn add_events(
+        &mut self,
+        selection: &Selection,
+        transaction: u32,
+        actions: &[ActionTrace],
+        own: &[usize],
+    ) {
         // Who was told of which action, in order of execution.
         let mut told: Vec<_> = (0..actions.len())
             .filter(|&i| own[i] != i)
@@ -136,7 +142,14 @@ mod tests {
     const TOKEN: Name = Name::literal("eosio.token");
     const TRANSFER: Name = Name::literal("transfer");
 
-    fn action(ordinal: u32, creator: u32, sequence: u64, receiver: Name, account: Name, name: Name) -> ActionTrace {
+    fn action(
+        ordinal: u32,
+        creator: u32,
+        sequence: u64,
+        receiver: Name,
+        account: Name,
+        name: Name,
+    ) -> ActionTrace {
         let receipt = Receipt {
             receiver,
             act_digest: Span::default(),
@@ -196,8 +209,7 @@ mod tests {
     #[test]
     fn ordinals_may_have_gaps() {
         let alice = Name::literal("alice");
-        let actions =
-            [action(2, 0, 10, TOKEN, TOKEN, TRANSFER), action(5, 2, 11, alice, TOKEN, TRANSFER)];
+        let actions = [action(2, 0, 10, TOKEN, TOKEN, TRANSFER), action(5, 2, 11, alice, TOKEN, TRANSFER)];
         assert_eq!(own(&actions), [0, 0]);
         assert_eq!(own(&[action(2, 7, 10, alice, TOKEN, TRANSFER)]), [0]);
     }

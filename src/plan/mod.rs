@@ -38,6 +38,24 @@ pub struct Selection {
     pub part_bytes: usize,
 }
 
+/// A block with more bytes of data than this is published in parts.
+const PART_BYTES: usize = 1 << 20;
+
+impl Default for Selection {
+    /// All kinds but `block`, notifications folded.
+    fn default() -> Selection {
+        Selection {
+            actions: true,
+            notifications: false,
+            deltas: true,
+            native_deltas: true,
+            blocks: false,
+            filter: Filter::default(),
+            part_bytes: PART_BYTES,
+        }
+    }
+}
+
 /// A block's events to be.
 pub struct Plan {
     /// From the block's header.

@@ -33,7 +33,10 @@ impl TableKind {
     pub fn of(table: &str) -> TableKind {
         match table {
             "contract_row" => TableKind::ContractRow,
-            "contract_index64" | "contract_index128" | "contract_index256" | "contract_index_double"
+            "contract_index64"
+            | "contract_index128"
+            | "contract_index256"
+            | "contract_index_double"
             | "contract_index_long_double" => TableKind::ContractIndex,
             "account" | "account_metadata" | "resource_limits" | "resource_usage" => TableKind::Names(1),
             "permission" => TableKind::Names(2),

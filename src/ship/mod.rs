@@ -1,6 +1,5 @@
 //! The node's side: the state history plugin's protocol and the connection to it.
 
-pub mod backoff;
 pub mod connection;
 pub mod endpoint;
 pub mod message;

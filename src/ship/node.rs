@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
 use tracing::{info, warn};
 
+use crate::backoff::Backoff;
 use crate::block::Checksum;
 
-use super::backoff::Backoff;
 use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::message::MessageError;
@@ -151,7 +151,7 @@ impl Node {
     /// Nothing is connected yet.
     pub fn new(options: NodeOptions) -> Node {
         Node {
-            backoff: Backoff::new(options.backoff.clone()),
+            backoff: Backoff::new(options.backoff.clone(), None),
             next: 0,
             round: 0,
             attempts: 0,
@@ -183,7 +183,7 @@ impl Node {
         let mut unusable = 0;
         loop {
             if self.round == count {
-                tokio::time::sleep(self.backoff.next_wait()).await;
+                tokio::time::sleep(self.backoff.next_wait().unwrap_or_default()).await;
                 self.round = 0;
             }
             let place = self.next;

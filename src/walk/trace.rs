@@ -74,7 +74,10 @@ pub fn transactions(
     mut each: impl FnMut(Checksum, &mut [ActionTrace]),
 ) -> Result<()> {
     if u32::try_from(traces.len()).is_err() {
-        return Cursor::invalid(0, format!("{} bytes of traces in one block, more than 4 GiB,", traces.len()));
+        return Cursor::invalid(
+            0,
+            format!("{} bytes of traces in one block, more than 4 GiB,", traces.len()),
+        );
     }
     let mut cursor = Cursor::new(traces);
     for _ in 0..cursor.count(1)? {
