@@ -11,6 +11,7 @@ use parser::capture::file::{Capture, CaptureReader};
 use parser::capture::info::{Info, info};
 use parser::capture::record::{RecordOptions, record};
 use parser::capture::serve::{Faults, ServeOptions};
+use parser::config::StartBlock;
 use parser::ship::message::BlockResult;
 
 #[test]
@@ -185,7 +186,12 @@ async fn recorded_through_cut_connections_it_is_the_same_capture() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("out.shipcap.zst");
     let mut last = Default::default();
-    let options = RecordOptions { node: options(&[server.url()]), start: 1, stop: 469, out: out.clone() };
+    let options = RecordOptions {
+        node: options(&[server.url()]),
+        start: StartBlock::Number(1),
+        stop: 469,
+        out: out.clone(),
+    };
     let done = record(options, |progress| last = progress).await.expect("recorded");
     assert_eq!((done, done.block, done.frames), (last, 469, 560));
     let again = Capture::load(&out).expect("whole");
@@ -201,8 +207,12 @@ async fn what_cannot_be_recorded_is_said_and_leaves_no_file() {
     let mut capture = plain(9);
     capture.frames.drain(..4);
     let server = serve(&capture, ServeOptions::default()).await;
-    let options =
-        |start, stop| RecordOptions { node: options(&[server.url()]), start, stop, out: out.clone() };
+    let options = |start, stop| RecordOptions {
+        node: options(&[server.url()]),
+        start: StartBlock::Number(start),
+        stop,
+        out: out.clone(),
+    };
     let error = record(options(2, 9), |_| ()).await.expect_err("pruned").to_string();
     assert!(error.contains("block 2 is wanted, but the node's first one is 5"), "{error}");
     let error = record(options(9, 2), |_| ()).await.expect_err("backwards").to_string();

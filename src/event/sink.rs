@@ -210,12 +210,12 @@ impl Sink {
 
     /// What was written, and how much.
     pub fn finish(mut self) -> (Vec<u8>, Written) {
-        if let Framing::Stream(stream) = &mut self.framing {
-            if !stream.letters.is_empty() {
-                self.out.append(&mut stream.letters);
-                self.out.extend_from_slice(&stream.expire);
-                self.written.commands += stream.letter_commands + 1;
-            }
+        if let Framing::Stream(stream) = &mut self.framing
+            && !stream.letters.is_empty()
+        {
+            self.out.append(&mut stream.letters);
+            self.out.extend_from_slice(&stream.expire);
+            self.written.commands += stream.letter_commands + 1;
         }
         (self.out, self.written)
     }

@@ -36,7 +36,7 @@ impl Known {
     }
 
     /// Whether there is a version that came from the chain's blocks.
-    pub fn from_blocks(&self) -> bool {
+    pub fn has_block_versions(&self) -> bool {
         self.versions.iter().any(|version| version.since != Since::CHAIN_API)
     }
 

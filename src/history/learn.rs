@@ -57,7 +57,7 @@ impl History {
             let newest = rows.get(name).or_else(|| last_set.get(name));
             let (newest, first) = match (newest, &known) {
                 (Some(version), _) => (Some(version), false),
-                (None, Some(known)) => (known.newest(), !known.from_blocks()),
+                (None, Some(known)) => (known.newest(), !known.has_block_versions()),
                 (None, None) => (None, true),
             };
             if !first && newest.is_some_and(|version| version.bytes() == abi) {
@@ -101,7 +101,7 @@ impl History {
             let version = match &self.fallback {
                 Fallback::Publish => return Ok(()),
                 Fallback::Fail => return Err(HistoryError::Missing { contract: name, block: num }),
-                Fallback::ChainApi { .. } => self.from_chain_api(name).await,
+                Fallback::ChainApi { .. } => self.ask_chain_api(name).await,
             };
             if let Some(version) = version {
                 self.add(num, name, version.clone());
@@ -112,7 +112,7 @@ impl History {
     }
 
     /// The contract's current ABI, waiting until the chain API answers.
-    async fn from_chain_api(&self, name: Name) -> Option<Arc<Version>> {
+    async fn ask_chain_api(&self, name: Name) -> Option<Arc<Version>> {
         let Fallback::ChainApi { api, backoff } = &self.fallback else { return None };
         let mut backoff = Backoff::new(backoff.clone(), None);
         let mut waiting = false;

@@ -51,6 +51,7 @@ impl Replies {
     }
 
     /// The next token, or `None` as long as it has not come whole.
+    #[allow(clippy::should_implement_trait)] // Its answers borrow the buffer.
     pub fn next(&mut self) -> Result<Option<Token<'_>>, Failure> {
         let unread = &self.buffer[self.start..];
         let Some(end) = unread.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
