@@ -29,7 +29,8 @@ fn forks() -> Vec<Capture> {
 
 fn links(capture: &Capture) -> Vec<(Position, Position)> {
     let result = |frame| BlockResult::decode(frame, &capture.protocol).expect("a block");
-    let link = |result: BlockResult| (result.this_block.expect("a block"), result.prev_block.unwrap_or_default());
+    let link =
+        |result: BlockResult| (result.this_block.expect("a block"), result.prev_block.unwrap_or_default());
     capture.frames.iter().map(|frame| link(result(frame))).collect()
 }
 

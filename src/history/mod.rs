@@ -225,7 +225,7 @@ impl History {
         }
         for set in &plan.setabis {
             if let Some(sequence) = self.sequences.get_mut(&set.account) {
-                *sequence += 1;
+                *sequence = sequence.saturating_add(1);
             }
         }
     }
@@ -242,11 +242,9 @@ impl History {
         // A receipt is written after its action ran, so eosio's setabi of its own ABI counts itself.
         let set =
             plan.setabis.iter().filter(|set| set.account == name && set.global_sequence <= at).count() as u32;
-        if let Some(before) = before
-            && found > before + set
-        {
-            self.sequence_gaps += u64::from(found - before - set);
-            let expected = before + set;
+        let expected = before.map_or(found, |before| before.saturating_add(set));
+        if found > expected {
+            self.sequence_gaps += u64::from(found - expected);
             warn!(contract = %name, block = num, expected, found, "an ABI was set that this history has not seen");
         }
         found.saturating_sub(set)

@@ -54,7 +54,7 @@ impl Lines {
     pub async fn take(&mut self, frame: &Bytes) -> Result<Option<Vec<Value>>, IntakeError> {
         let result = BlockResult::decode(frame, &self.protocol).expect("a block");
         let Some(ready) = self.intake.take(&result).await? else { return Ok(None) };
-        self.intake.published(ready.position.num, ready.last_irreversible);
+        self.intake.settle(ready.position.num.min(ready.last_irreversible));
         Ok(Some(parse(&self.write(&ready))))
     }
 
