@@ -89,7 +89,7 @@ impl Parser {
             self.child.wait().expect("its end")
         };
         match tokio::time::timeout(LIMIT, wait).await {
-            Ok(status) => (status.code(), self.said),
+            Ok(status) => (status.code(), std::mem::take(&mut self.said)),
             Err(_) => panic!("it does not end:\n{}", self.said),
         }
     }
