@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use parser::publish::Server;
+use parser::publish::{Failure, Server};
 use redis::aio::MultiplexedConnection;
 use tempfile::TempDir;
 
@@ -128,11 +128,10 @@ impl TestRedis {
     }
 
     async fn answers(&self) -> bool {
-        let Ok(mut client) = self.server().connect_control().await else { return false };
-        match redis::cmd("PING").exec_async(&mut client).await {
-            Ok(()) => true,
+        match self.server().connect_control().await {
+            Ok(mut client) => redis::cmd("PING").exec_async(&mut client).await.is_ok(),
             // It is there, but asks for a password.
-            Err(error) => error.code() == Some("NOAUTH"),
+            Err(failure) => matches!(failure, Failure::Fatal(_)),
         }
     }
 }
