@@ -29,15 +29,27 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads it. Do so only after the lease was taken: see [`super::lease`].
+    /// Reads it. Before writing on from it the lease must be taken: [`super::startup::begin`] does both.
     pub async fn load(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Checkpoint, Failure> {
-        let (fields, blocks): (HashMap<String, String>, Vec<(String, f64)>) = redis::pipe()
-            .atomic()
-            .hgetall(&keys.sync)
-            .zrange_withscores(&keys.blocks, 0, -1)
-            .query_async(connection)
-            .await?;
-        parse(keys, &fields, &blocks)
+        // No MULTI, which a Redis out of memory refuses. If the hash is the same before and after, no transaction
+        // came between.
+        let mut tries = 0;
+        loop {
+            let (fields, blocks, after): (
+                HashMap<String, String>,
+                Vec<(String, f64)>,
+                HashMap<String, String>,
+            ) = redis::pipe()
+                .hgetall(&keys.sync)
+                .zrange_withscores(&keys.blocks, 0, -1)
+                .hgetall(&keys.sync)
+                .query_async(connection)
+                .await?;
+            tries += 1;
+            if fields == after || tries == 10 {
+                return parse(keys, &fields, &blocks);
+            }
+        }
     }
 }
 

@@ -148,7 +148,7 @@ impl Transaction {
             count += 1;
         }
         let newest = self.whole.last().map(|block| block.num);
-        let kept = || self.whole.iter().filter(|b| b.num > irreversible || Some(b.num) == newest);
+        let kept = || self.whole.iter().filter(|b| b.num >= irreversible || Some(b.num) == newest);
         if newest.is_some() {
             resp::start(out, 2 + 2 * kept().count());
             resp::bulk(out, b"ZADD");
