@@ -1,5 +1,10 @@
 //! Recorded traffic for the decoder's tests, taken apart by `rs_abieos` alone: nothing of the project reads it here.
 
+#![allow(dead_code, reason = "each test uses a part of this")]
+
+pub mod draft;
+pub mod generate;
+
 use std::path::PathBuf;
 
 use parser::hex;
