@@ -2,13 +2,16 @@
 
 use parser::name::Name;
 
+/// Fields by name and type.
+pub type Fields = Vec<(String, String)>;
+
 /// An ABI, valid or not.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub version: String,
     pub types: Vec<(String, String)>,
-    /// Name, base, and fields by name and type.
-    pub structs: Vec<(String, String, Vec<(String, String)>)>,
+    /// Name, base, fields.
+    pub structs: Vec<(String, String, Fields)>,
     pub variants: Vec<(String, Vec<String>)>,
     pub actions: Vec<(Name, String)>,
     pub tables: Vec<(Name, String)>,
