@@ -5,14 +5,15 @@
 pub mod ask;
 pub mod draft;
 pub mod generate;
+pub mod verdict;
 
 use std::path::PathBuf;
 
 use parser::hex;
 use parser::name::Name;
 use rs_abieos::AbiHandle;
-use serde::Deserialize;
 use serde_json::Value;
+pub use verdict::json;
 
 /// The directory of the recordings, or `None` (said so) where there is none.
 pub fn captures() -> Option<PathBuf> {
@@ -30,13 +31,6 @@ pub fn captures() -> Option<PathBuf> {
 pub fn unpacked(path: PathBuf) -> Vec<u8> {
     let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     zstd::decode_all(file).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// Parsed JSON, however deep.
-pub fn json(bytes: &[u8]) -> Value {
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    deserializer.disable_recursion_limit();
-    Value::deserialize(&mut deserializer).expect("JSON")
 }
 
 /// A recording: the node's ABI and the frames.
