@@ -29,6 +29,7 @@ use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, startu
 use crate::ship::connection::Connection;
 use crate::ship::node::{Node, NodeError};
 use crate::shutdown::Shutdown;
+use crate::trim;
 use dispatch::{Decoding, Dispatch};
 use hold::Hold;
 use session::{Feed, FeedError};
@@ -195,12 +196,13 @@ impl Pipeline<'_> {
         let (queue, decoding) = mpsc::channel::<Decoding>(QUEUE);
         let progress = self.progress.clone();
         let writing = {
-            let settings = self.settings.writer(&self.keys, &self.lease, None);
+            let settings = self.settings.writer(&self.keys, &self.lease);
             let (checkpoint, progress) = (checkpoint.clone(), progress.clone());
             async move { writer::run(connection, &settings, &checkpoint, &mut received, &progress).await }
         };
         let mut writing = Task::spawn(writing);
         let _forwarding = Task::spawn(forward(decoding, units));
+        let _trimming = self.trimming(server).map(Task::spawn);
 
         let resumed = checkpoint.block;
         if let Some(block) = resumed {
@@ -241,6 +243,17 @@ impl Pipeline<'_> {
             Ok(Ok(())) => Ok(Turn::Done),
             ended => Err(TurnError::Redis(writer_ended(ended))),
         }
+    }
+
+    /// Trims the stream, for ever.
+    fn trimming(&self, server: &Server) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let policy = self.settings.trim.clone()?;
+        let (server, keys, stream_ids) = (server.clone(), self.keys.clone(), self.settings.stream_ids);
+        let progress = self.progress.subscribe();
+        Some(async move {
+            let status = watch::Sender::new(trim::Status::default());
+            trim::run(&server, &keys, &policy, stream_ids, progress, &status).await;
+        })
     }
 
     async fn feed(
