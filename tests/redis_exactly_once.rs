@@ -129,13 +129,15 @@ async fn a_writer_that_was_held_up_commits_nothing_once_the_lease_was_taken() {
             if same_process {
                 first.abort();
                 assert!(first.await.is_err(), "it was under way");
-                feed.publish(&redis.server(), &lease).await.unwrap();
+                let (checkpoint, connection) =
+                    publish::begin(&redis.server(), &feed.keys, &CHAIN, ids, &lease, |_| {}).await.unwrap();
                 proxy.release();
                 // All it had sent is carried out when Redis has closed its connection.
                 let list = || redis::cmd("CLIENT").arg("LIST").to_owned();
                 while list().query_async::<String>(client).await.unwrap().contains("name=held") {
                     tokio::task::yield_now().await;
                 }
+                feed.publish_from(checkpoint, connection, &lease).await.unwrap();
             } else {
                 redis::cmd("PEXPIRE").arg((&feed.keys.writer, 0)).exec_async(client).await.unwrap();
                 feed.publish(&redis.server(), &Lease::new(&feed.keys)).await.unwrap();
