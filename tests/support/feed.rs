@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parser::block::{Checksum, Position};
 use parser::keys::Keys;
+use parser::publish::connection::Connection;
 use parser::publish::writer::{self, Progress, Settings};
 use parser::publish::{self, Checkpoint, EntryId, Failure, Lease, Server, StreamIds, Unit};
 use parser::resp;
@@ -103,6 +104,16 @@ impl Feed {
     pub async fn publish(&self, server: &Server, lease: &Lease) -> Result<(), Failure> {
         let (checkpoint, connection) =
             publish::begin(server, &self.keys, &CHAIN, self.stream_ids, lease, |_| {}).await?;
+        self.publish_from(checkpoint, connection, lease).await
+    }
+
+    /// Publishes after a beginning made.
+    pub async fn publish_from(
+        &self,
+        checkpoint: Checkpoint,
+        connection: Connection,
+        lease: &Lease,
+    ) -> Result<(), Failure> {
         let (sender, mut receiver) = mpsc::channel(4);
         let (progress, _) = watch::channel(Progress::default());
         let units = self.units(&checkpoint);

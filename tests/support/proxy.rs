@@ -16,6 +16,9 @@ pub enum Way {
     Down,
 }
 
+/// What has passed, in order.
+type Log = Arc<Mutex<Vec<(Way, Vec<u8>)>>>;
+
 /// Lets so many bytes pass in each direction. What lies beyond waits, or ends the connections.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
@@ -28,7 +31,7 @@ struct Limits {
 pub struct Proxy {
     port: u16,
     limits: watch::Sender<Limits>,
-    log: Arc<Mutex<Vec<(Way, Vec<u8>)>>>,
+    log: Log,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -98,14 +101,18 @@ async fn forward(
     mut to: tokio::net::tcp::OwnedWriteHalf,
     way: Way,
     mut limits: watch::Receiver<Limits>,
-    log: Arc<Mutex<Vec<(Way, Vec<u8>)>>>,
+    log: Log,
 ) {
     let mut buffer = vec![0; 4096];
     let mut passed = 0u64;
     loop {
         let Ok(count) = from.read(&mut buffer).await else { return };
         if count == 0 {
-            // The other direction may still have something to say.
+            if way == Way::Down {
+                return;
+            }
+            // What was sent before is still carried out, and answered.
+            to.shutdown().await.ok();
             std::future::pending::<()>().await;
         }
         let mut rest = &buffer[..count];
@@ -120,9 +127,7 @@ async fn forward(
                 }
                 passed += room as u64;
                 rest = &rest[room..];
-            } else if now.cut {
-                return;
-            } else if limits.changed().await.is_err() {
+            } else if now.cut || limits.changed().await.is_err() {
                 return;
             }
         }
