@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 
 use indicatif::ProgressBar;
-
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
