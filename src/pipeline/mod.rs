@@ -275,7 +275,8 @@ impl Pipeline<'_> {
         let history =
             History::new(Some(store), self.settings.fallback(), self.settings.overrides.clone(), reversible);
         let part = checkpoint.block.zip(checkpoint.part);
-        let chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
+        let mut chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
+        chain.settle(checkpoint.last_irreversible);
         let selection = self.settings.selection.clone();
         let blocks = selection.blocks;
         let half = (self.config.max_in_flight_bytes / 2) as usize;
