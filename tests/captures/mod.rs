@@ -29,6 +29,11 @@ pub fn recorded(name: &str) -> Option<Capture> {
     Some(Capture::load(&path).expect("a capture"))
 }
 
+/// The block that a frame is about.
+pub fn block(frame: &Bytes, protocol: &Protocol) -> Option<Position> {
+    BlockResult::decode(frame, protocol).expect("a block").this_block
+}
+
 pub fn id(num: u32, branch: u8) -> Checksum {
     let mut id = [branch; 32];
     id[..4].copy_from_slice(&num.to_be_bytes());
