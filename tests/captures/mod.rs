@@ -31,7 +31,12 @@ pub fn recorded(name: &str) -> Option<Capture> {
 
 /// The block that a frame is about.
 pub fn block(frame: &Bytes, protocol: &Protocol) -> Option<Position> {
-    BlockResult::decode(frame, protocol).expect("a block").this_block
+    result(frame, protocol).this_block
+}
+
+/// What a frame says.
+pub fn result(frame: &Bytes, protocol: &Protocol) -> BlockResult {
+    BlockResult::decode(frame, protocol).expect("a result")
 }
 
 pub fn id(num: u32, branch: u8) -> Checksum {

@@ -126,6 +126,8 @@ impl Stage {
     /// Lets a parser publish what is left, and gives what lies in Redis then.
     pub async fn finish(&self, yaml: &str) -> Written {
         let mut parser = self.parser(yaml);
+        // Else it could be stopped before it listens to signals.
+        parser.says("reading blocks").await;
         self.done(&mut parser).await;
         parser.stopped().await;
         self.written().await
