@@ -206,7 +206,14 @@ impl Pipeline<'_> {
 
         let resumed = checkpoint.block;
         if let Some(block) = resumed {
-            info!(block = block.num, id = %block.id, "going on behind the checkpoint");
+            match self.settings.range.start {
+                // Said at the start only: later on the checkpoint is this run's own.
+                Some(start) if first.is_some() => info!(
+                    block = block.num, id = %block.id, start_block = %start,
+                    "going on behind the checkpoint: it goes before the start block asked for"
+                ),
+                _ => info!(block = block.num, id = %block.id, "going on behind the checkpoint"),
+            }
             let complete = if checkpoint.part.is_some() { block.num.saturating_sub(1) } else { block.num };
             if self.config.stop_block.is_some_and(|stop| complete >= stop) {
                 info!(block = complete, "the last block asked for is published already");
