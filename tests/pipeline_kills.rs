@@ -1,7 +1,7 @@
 //! Whatever is killed, cut or restarted in the middle: what lies in Redis at the end is what an undisturbed run writes,
 //! ids and bytes.
 //!
-//! `PARSER_TEST_ROUNDS=200` disturbs each run so many times; `PARSER_TEST_SEED` repeats the same choices.
+//! `PARSER_TEST_ROUNDS=200` disturbs each run so many times, and more recordings; `PARSER_TEST_SEED` repeats the same choices.
 
 mod support;
 
@@ -17,15 +17,16 @@ use support::expected::Recording;
 use support::redis::TestRedis;
 use support::stage::{Stage, undisturbed};
 use support::written::Written;
-use support::{chance, rounds, until};
+use support::{chance, on_demand, rounds, until};
 
 /// Slow enough that there is a middle.
 const DELAY: Duration = Duration::from_millis(3);
 
-/// The captures that are disturbed: those that come with the project, and the one with the most forks.
+/// The captures that are disturbed: those that come with the project; on demand all there are.
 fn recordings() -> Vec<Recording> {
     let bundled = ["mixed-100", "fork-240"].map(Recording::bundled);
-    bundled.into_iter().chain(Recording::shared("fork")).collect()
+    let shared: &[&str] = if on_demand() { &["mixed", "fork", "spring", "load"] } else { &["fork"] };
+    bundled.into_iter().chain(shared.iter().filter_map(|name| Recording::shared(name))).collect()
 }
 
 /// How many entries to wait for, so that the disturbances left are spread over what is left.

@@ -27,6 +27,11 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
     }
 }
 
+/// Whether more was asked for than runs each time.
+pub fn on_demand() -> bool {
+    std::env::var_os("PARSER_TEST_ROUNDS").is_some()
+}
+
 /// How often a test with chance in it disturbs a run: few times by default, more with `PARSER_TEST_ROUNDS`.
 pub fn rounds(few: usize) -> usize {
     std::env::var("PARSER_TEST_ROUNDS").map_or(few, |rounds| rounds.parse().expect("a number"))
