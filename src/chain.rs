@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::block::{Checksum, Position};
-use crate::event::Fork;
 
 /// The chain as far as it was handed on to be published.
 pub struct Chain {
@@ -35,6 +34,17 @@ pub enum Link {
         /// The lowest block that could be replaced.
         lowest: u32,
     },
+}
+
+/// A fork: what a consumer has to undo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fork {
+    /// The last block that both branches share.
+    pub common: u32,
+    /// The block that was published last before.
+    pub old_head: Position,
+    /// The blocks that are no more, newest first.
+    pub removed: Vec<Checksum>,
 }
 
 // === impl Chain ===

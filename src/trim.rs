@@ -1,1 +1,221 @@
-//! Removing what all consumers have read.
+//! Trimming the events stream: what all consumer groups have read and acknowledged goes, nothing else.
+//!
+//! Of each group the oldest pending entry bounds what may go, or, with none pending, the last delivered one (which
+//! may go itself). The least bound of all groups counts, and `keepBlocks` holds more back. With no group at
+//! all `keepBlocks` alone decides; without it nothing is trimmed then.
+//!
+//! `maxEntries` caps the stream: with `whenFull: pause` the writer waits at the cap
+//! ([`crate::publish::writer::Settings::pause_at`]) and trimming goes on every second; with `whenFull: trim`
+//! the oldest entries go whoever needs them: counted, and logged as an error where a group had not read them.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::{debug, error, info, warn};
+
+use crate::keys::Keys;
+use crate::publish::writer::Progress;
+use crate::publish::{EntryId, Failure, Server, StreamIds};
+
+mod blocks;
+mod groups;
+
+use groups::Group;
+
+/// So many entries at most are removed by one command, so that Redis serves others in between.
+const STEP: u64 = 10_000;
+
+/// Rounds follow each other no faster than this, also when the stream is full.
+const SPACING: Duration = Duration::from_secs(1);
+
+/// What is trimmed (`xtrim` in the configuration).
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Time between two rounds.
+    pub interval: Duration,
+    /// Entries of so many of the newest blocks stay whatever the groups have read.
+    pub keep_blocks: Option<u32>,
+    /// The stream's cap, for `whenFull: trim`: beyond it the oldest entries go, read or not.
+    pub force_above: Option<u64>,
+}
+
+/// What trimming did and what bounds it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Rounds done.
+    pub rounds: u64,
+    /// Entries removed that everybody had read.
+    pub trimmed: u64,
+    /// Entries removed because the stream was full.
+    pub forced: u64,
+    /// Entries below this id may go; `None` if there is nothing to tell what may.
+    pub bound: Option<EntryId>,
+    /// The group that bounds it, if one does.
+    pub held_by: Option<String>,
+}
+
+/// Trims round after round until dropped. A Redis that fails or restarts is waited for.
+pub async fn run(
+    server: &Server,
+    keys: &Keys,
+    policy: &Policy,
+    stream_ids: StreamIds,
+    mut progress: watch::Receiver<Progress>,
+    status: &watch::Sender<Status>,
+) {
+    let mut connection = None;
+    let mut failing = false;
+    loop {
+        match attempt(&mut connection, server, keys, policy, stream_ids, status).await {
+            Ok(()) if failing => info!("trimming the events stream again"),
+            Ok(()) => {}
+            Err(failure) => {
+                if !failing {
+                    warn!(reason = %failure, "cannot trim the events stream for now; trying again");
+                }
+                connection = None;
+            }
+        }
+        failing = connection.is_none();
+        let next = Instant::now() + policy.interval;
+        sleep(SPACING.min(policy.interval)).await;
+        let full = |progress: &Progress| {
+            progress.paused || policy.force_above.is_some_and(|cap| progress.stream_length > cap)
+        };
+        tokio::select! {
+            () = sleep_until(next) => {}
+            // Without a writer any more the interval alone counts.
+            Ok(_) = progress.wait_for(full) => {}
+        }
+    }
+}
+
+async fn attempt(
+    connection: &mut Option<MultiplexedConnection>,
+    server: &Server,
+    keys: &Keys,
+    policy: &Policy,
+    stream_ids: StreamIds,
+    status: &watch::Sender<Status>,
+) -> Result<(), Failure> {
+    if connection.is_none() {
+        *connection = Some(server.connect_control().await?);
+    }
+    if let Some(connection) = connection {
+        round(connection, keys, policy, stream_ids, status).await?;
+    }
+    Ok(())
+}
+
+/// Trims once.
+pub async fn round(
+    connection: &mut MultiplexedConnection,
+    keys: &Keys,
+    policy: &Policy,
+    stream_ids: StreamIds,
+    status: &watch::Sender<Status>,
+) -> Result<(), Failure> {
+    let groups = groups::read(connection, &keys.events).await?;
+    let slowest = groups.iter().min_by_key(|group| group.bound);
+    let kept = match policy.keep_blocks {
+        Some(count) => Some(blocks::oldest_kept(connection, keys, stream_ids, count).await?),
+        None => None,
+    };
+    let bound = match (slowest.map(|group| group.bound), kept) {
+        (Some(read), Some(kept)) => Some(read.min(kept)),
+        (read, kept) => read.or(kept),
+    };
+    let trimmed = match bound {
+        Some(bound) => remove(connection, &keys.events, "MINID", &bound.to_string()).await?,
+        None => 0,
+    };
+    let held_by = slowest.filter(|group| Some(group.bound) == bound).map(|group| group.name.clone());
+    if trimmed > 0 {
+        debug!(trimmed, held_by, "trimmed the events stream");
+    }
+    let forced = match policy.force_above {
+        Some(cap) => force(connection, keys, &groups, cap).await?,
+        None => 0,
+    };
+    status.send_modify(|status| {
+        status.rounds += 1;
+        status.trimmed += trimmed;
+        status.forced += forced;
+        status.bound = bound;
+        status.held_by = held_by;
+    });
+    Ok(())
+}
+
+/// Removes entries as XTRIM does, in steps.
+async fn remove(
+    connection: &mut MultiplexedConnection,
+    stream: &str,
+    strategy: &str,
+    threshold: &str,
+) -> Result<u64, Failure> {
+    let mut removed = 0;
+    loop {
+        // `~` removes whole nodes, which costs little; the rest of the last node follows exactly.
+        let mut command = redis::cmd("XTRIM");
+        command.arg((stream, strategy, "~", threshold, "LIMIT", STEP));
+        match command.query_async::<u64>(connection).await? {
+            0 => break,
+            count => removed += count,
+        }
+    }
+    let rest: u64 =
+        redis::cmd("XTRIM").arg((stream, strategy, "=", threshold)).query_async(connection).await?;
+    Ok(removed + rest)
+}
+
+/// Removes the oldest entries beyond `cap`, and tells what was lost.
+async fn force(
+    connection: &mut MultiplexedConnection,
+    keys: &Keys,
+    groups: &[Group],
+    cap: u64,
+) -> Result<u64, Failure> {
+    let stream = keys.events.as_str();
+    let length: u64 = redis::cmd("XLEN").arg(stream).query_async(connection).await?;
+    if length <= cap {
+        return Ok(0);
+    }
+    let mut needed = Vec::with_capacity(groups.len());
+    for group in groups {
+        needed.push((group, first_from(connection, stream, &group.bound.to_string()).await?));
+    }
+    let forced = remove(connection, stream, "MAXLEN", &cap.to_string()).await?;
+    let first = first_from(connection, stream, "-").await?;
+    let lost = |oldest: &EntryId| first.is_none_or(|first| *oldest < first);
+    let behind: Vec<&str> = needed
+        .iter()
+        .filter(|(_, oldest)| oldest.as_ref().is_some_and(lost))
+        .map(|(group, _)| group.name.as_str())
+        .collect();
+    if behind.is_empty() {
+        warn!(stream, removed = forced, cap, "the events stream is full: removed the oldest entries");
+    } else {
+        error!(
+            stream,
+            removed = forced,
+            cap,
+            groups = behind.join(", "),
+            "the events stream is full: removed the oldest entries, also some that consumer groups had not read or acknowledged"
+        );
+    }
+    Ok(forced)
+}
+
+/// Id of the first entry from `start` on.
+async fn first_from(
+    connection: &mut MultiplexedConnection,
+    stream: &str,
+    start: &str,
+) -> Result<Option<EntryId>, Failure> {
+    let entries: redis::streams::StreamRangeReply =
+        redis::cmd("XRANGE").arg((stream, start, "+", "COUNT", 1)).query_async(connection).await?;
+    entries.ids.first().map(|entry| groups::id(&entry.id)).transpose()
+}

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::abi::BadAbi;
 use crate::block::{Checksum, Position};
-use crate::chain::{Chain, Link};
-use crate::event::{Block, Envelope, Fork, ShipTypes, Style};
+use crate::chain::{Chain, Fork, Link};
+use crate::event::{Block, Envelope, ShipTypes, Style};
 use crate::filter::Filter;
 use crate::history::{History, HistoryError, Version};
 use crate::name::Name;

@@ -29,6 +29,7 @@ use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, startu
 use crate::ship::connection::Connection;
 use crate::ship::node::{Node, NodeError};
 use crate::shutdown::Shutdown;
+use crate::trim;
 use dispatch::{Decoding, Dispatch};
 use hold::Hold;
 use session::{Feed, FeedError};
@@ -176,8 +177,14 @@ impl Pipeline<'_> {
             info!("Redis is back");
         }
         let ended = self.publish(first, checkpoint, connection, &server, shutdown).await;
-        if ended.is_ok() {
-            // Else it runs out by itself.
+        let again = match &ended {
+            Err(TurnError::Redis(failure) | TurnError::Feed(FeedError::Redis(failure))) => {
+                failure.is_transient()
+            }
+            _ => false,
+        };
+        if !again {
+            // Where that fails it runs out by itself.
             let _ = self.lease.release(&server).await;
         }
         ended
@@ -195,28 +202,30 @@ impl Pipeline<'_> {
         let (queue, decoding) = mpsc::channel::<Decoding>(QUEUE);
         let progress = self.progress.clone();
         let writing = {
-            let settings = self.settings.writer(&self.keys, &self.lease, None);
+            let settings = self.settings.writer(&self.keys, &self.lease);
             let (checkpoint, progress) = (checkpoint.clone(), progress.clone());
             async move { writer::run(connection, &settings, &checkpoint, &mut received, &progress).await }
         };
         let mut writing = Task::spawn(writing);
         let _forwarding = Task::spawn(forward(decoding, units));
+        let _trimming = self.trimming(server).map(Task::spawn);
 
-        let resumed = checkpoint.block;
-        if let Some(block) = resumed {
-            info!(block = block.num, id = %block.id, "going on behind the checkpoint");
+        if let Some(block) = checkpoint.block {
+            info!(block = block.num, id = %block.id, part = checkpoint.part, "going on behind the checkpoint");
+            if self.config.start_block.is_some() {
+                info!("the checkpoint goes before the start block that was given");
+            }
             let complete = if checkpoint.part.is_some() { block.num.saturating_sub(1) } else { block.num };
             if self.config.stop_block.is_some_and(|stop| complete >= stop) {
                 info!(block = complete, "the last block asked for is published already");
                 return Ok(Turn::Done);
             }
         }
-        let feed = tokio::select! {
+        let mut feed = tokio::select! {
             feed = self.feed(&checkpoint, server, queue) => feed?,
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
             () = shutdown.requested() => return Ok(Turn::Done),
         };
-        let mut feed = feed;
         let fed = tokio::select! {
             biased;
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
@@ -241,6 +250,17 @@ impl Pipeline<'_> {
             Ok(Ok(())) => Ok(Turn::Done),
             ended => Err(TurnError::Redis(writer_ended(ended))),
         }
+    }
+
+    /// Trims the stream, for ever.
+    fn trimming(&self, server: &Server) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let policy = self.settings.trim.clone()?;
+        let (server, keys, stream_ids) = (server.clone(), self.keys.clone(), self.settings.stream_ids);
+        let progress = self.progress.subscribe();
+        Some(async move {
+            let status = watch::Sender::new(trim::Status::default());
+            trim::run(&server, &keys, &policy, stream_ids, progress, &status).await;
+        })
     }
 
     async fn feed(
@@ -351,9 +371,9 @@ impl From<FeedError> for RunError {
     fn from(error: FeedError) -> RunError {
         match error {
             FeedError::Node(error) => error.into(),
-            FeedError::Start(_) | FeedError::Intake(IntakeError::Start { .. }) => {
-                RunError::Unfit(error.to_string())
-            }
+            FeedError::Start(_)
+            | FeedError::StartAboveStop { .. }
+            | FeedError::Intake(IntakeError::Start { .. }) => RunError::Unfit(error.to_string()),
             _ => RunError::Failed(error.to_string()),
         }
     }

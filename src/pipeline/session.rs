@@ -46,6 +46,14 @@ pub enum FeedError {
     /// The start cannot be had.
     #[error(transparent)]
     Start(StartError),
+    /// There is nothing between start and stop.
+    #[error("reading would begin with block {start}, which is above the last block to publish ({stop})")]
+    StartAboveStop {
+        /// The first block.
+        start: u32,
+        /// The last block.
+        stop: u32,
+    },
     /// The node's own ABI cannot be used.
     #[error("the ABI that the node sent first is broken: {0}")]
     Protocol(BadAbi),
@@ -137,6 +145,9 @@ impl Feed<'_> {
                 (start, Vec::new(), Some(start))
             }
         };
+        if let Some(stop) = self.range.stop.filter(|stop| start > *stop) {
+            return Err(Lost::Over(FeedError::StartAboveStop { start, stop }));
+        }
         check_start(&status, start).map_err(unusable)?;
         self.intake
             .connected(connection.protocol().clone(), &status, asked)

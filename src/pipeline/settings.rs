@@ -8,14 +8,15 @@ use super::session::Range;
 use crate::abi::Deserializer;
 use crate::block::Checksum;
 use crate::chain_api::ChainApi;
-use crate::config::{self, AbiFallback, Config};
+use crate::config::{self, AbiFallback, Config, WhenFull};
 use crate::event::Style;
-use crate::history::{Fallback, Override, Since, Version};
+use crate::history::{Fallback, Override, Says, Since, Version};
 use crate::keys::Keys;
 use crate::plan::Selection;
 use crate::publish::{Lease, Server, StreamIds, writer};
 use crate::ship::endpoint::Endpoint;
 use crate::ship::node::{Node, NodeOptions};
+use crate::trim;
 
 /// A connection to Redis that neither takes nor sends a byte for so long is lost.
 const REPLY_LIMIT: Duration = Duration::from_secs(10);
@@ -32,6 +33,10 @@ pub struct Settings {
     chain_api: Option<ChainApi>,
     abi_fallback: AbiFallback,
     backoff: Vec<Duration>,
+    /// Publishing waits while the stream has so many entries.
+    pause_at: Option<u64>,
+    /// How the stream is trimmed, if it is.
+    pub trim: Option<trim::Policy>,
 }
 
 // === impl Settings ===
@@ -58,7 +63,7 @@ impl Settings {
             },
             selection: selection(config),
             style: style(config),
-            overrides: overrides(config),
+            overrides: overrides(config)?,
             range: Range {
                 start: config.start_block,
                 stop: config.stop_block,
@@ -82,6 +87,12 @@ impl Settings {
             chain_api,
             abi_fallback: config.abi_fallback,
             backoff: config.reconnect.backoff.clone(),
+            pause_at: cap(config, WhenFull::Pause),
+            trim: config.xtrim.enabled.then(|| trim::Policy {
+                interval: config.xtrim.interval,
+                keep_blocks: config.xtrim.keep_blocks,
+                force_above: cap(config, WhenFull::Trim),
+            }),
         })
     }
 
@@ -101,16 +112,21 @@ impl Settings {
         }
     }
 
-    /// How the writer works. With `whenFull: pause` it waits at `pause_at` entries.
-    pub fn writer(&self, keys: &Keys, lease: &Lease, pause_at: Option<u64>) -> writer::Settings {
+    /// How the writer works.
+    pub fn writer(&self, keys: &Keys, lease: &Lease) -> writer::Settings {
         writer::Settings {
             keys: keys.clone(),
             token: lease.token().to_owned(),
             stream_ids: self.stream_ids,
-            pause_at,
+            pause_at: self.pause_at,
             reply_limit: REPLY_LIMIT,
         }
     }
+}
+
+/// The stream's cap, if that is what happens at it.
+fn cap(config: &Config, when_full: WhenFull) -> Option<u64> {
+    config.xtrim.max_entries.filter(|_| config.xtrim.enabled && config.xtrim.when_full == when_full)
 }
 
 /// Which events the configuration asks for.
@@ -138,11 +154,18 @@ pub fn style(config: &Config) -> Style {
     }
 }
 
-fn overrides(config: &Config) -> Vec<Override> {
-    let overrides = config.abi.overrides.iter().map(|o| Override {
-        contract: o.contract,
-        blocks: o.from_block..=o.to_block.unwrap_or(u32::MAX),
-        abi: Arc::new(Version::new(Since { block: o.from_block, sequence: Since::BEFORE }, &o.abi)),
+fn overrides(config: &Config) -> Result<Vec<Override>, RunError> {
+    let overrides = config.abi.overrides.iter().map(|o| {
+        let version = Version::new(Since { block: o.from_block, sequence: Since::BEFORE }, &o.abi);
+        if let Says::Bad(bad) = version.says(style(config).deserializer) {
+            return Err(RunError::Unfit(format!(
+                "abi.overrides: {} for `{}` is no ABI that can be used: {bad}",
+                o.file.display(),
+                o.contract
+            )));
+        }
+        let blocks = o.from_block..=o.to_block.unwrap_or(u32::MAX);
+        Ok(Override { contract: o.contract, blocks, abi: Arc::new(version) })
     });
     overrides.collect()
 }

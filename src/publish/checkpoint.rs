@@ -10,6 +10,9 @@ use super::unit::EntryId;
 use crate::block::{Checksum, Position};
 use crate::keys::Keys;
 
+/// Fields of the hash.
+pub(super) type Fields = HashMap<String, String>;
+
 /// The checkpoint: what the last committed transaction left behind.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checkpoint {
@@ -29,23 +32,27 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads it. Do so only after the lease was taken: see [`super::lease`].
+    /// Reads it. Before writing on from it the lease must be taken: [`super::startup::begin`] does both.
     pub async fn load(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Checkpoint, Failure> {
-        let (fields, blocks): (HashMap<String, String>, Vec<(String, f64)>) = redis::pipe()
-            .atomic()
-            .hgetall(&keys.sync)
-            .zrange_withscores(&keys.blocks, 0, -1)
-            .query_async(connection)
-            .await?;
-        parse(keys, &fields, &blocks)
+        // No MULTI, which a Redis out of memory refuses. If the hash is the same before and after, no transaction
+        // came between.
+        let mut tries = 0;
+        loop {
+            let (fields, blocks, after): (Fields, Vec<(String, f64)>, Fields) = redis::pipe()
+                .hgetall(&keys.sync)
+                .zrange_withscores(&keys.blocks, 0, -1)
+                .hgetall(&keys.sync)
+                .query_async(connection)
+                .await?;
+            tries += 1;
+            if fields == after || tries == 10 {
+                return parse(keys, &fields, &blocks);
+            }
+        }
     }
 }
 
-pub(super) fn parse(
-    keys: &Keys,
-    fields: &HashMap<String, String>,
-    blocks: &[(String, f64)],
-) -> Result<Checkpoint, Failure> {
+pub(super) fn parse(keys: &Keys, fields: &Fields, blocks: &[(String, f64)]) -> Result<Checkpoint, Failure> {
     let num: Option<u32> = field(keys, fields, "block_num")?;
     let id: Option<Checksum> = field(keys, fields, "block_id")?;
     let block = match (num, id) {
@@ -93,11 +100,7 @@ pub(super) fn parse(
     })
 }
 
-fn field<T: FromStr>(
-    keys: &Keys,
-    fields: &HashMap<String, String>,
-    name: &str,
-) -> Result<Option<T>, Failure> {
+fn field<T: FromStr>(keys: &Keys, fields: &Fields, name: &str) -> Result<Option<T>, Failure> {
     match fields.get(name) {
         None => Ok(None),
         Some(text) => text
@@ -122,7 +125,7 @@ mod tests {
         Keys::new("ns", &Checksum([1; 32]), "")
     }
 
-    fn fields(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+    fn fields(pairs: &[(&str, &str)]) -> Fields {
         pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
     }
 

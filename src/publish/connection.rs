@@ -56,7 +56,7 @@ impl Connection {
         self.stream.write_all(&commands).await?;
         self.stream.flush().await?;
         while due > 0 {
-            match self.replies.next()? {
+            match self.replies.token()? {
                 Some(Token::Simple(_)) => due -= 1,
                 Some(Token::Error(message)) => {
                     return Err(Failure::from_reply(&String::from_utf8_lossy(message)));

@@ -146,7 +146,8 @@ fn is_gone(token: &str) -> bool {
     let (Some(_random), Some(process), Some(host)) = (parts.next(), parts.next(), parts.next()) else {
         return false;
     };
-    let Some(pid) = process.parse().ok().and_then(Pid::from_raw) else { return false };
+    let pid = process.parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw);
+    let Some(pid) = pid else { return false };
     if host != this_host() {
         return false;
     }

@@ -51,8 +51,7 @@ impl Replies {
     }
 
     /// The next token, or `None` as long as it has not come whole.
-    #[allow(clippy::should_implement_trait)] // Its answers borrow the buffer.
-    pub fn next(&mut self) -> Result<Option<Token<'_>>, Failure> {
+    pub fn token(&mut self) -> Result<Option<Token<'_>>, Failure> {
         let unread = &self.buffer[self.start..];
         let Some(end) = unread.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
         let (kind, line) = match &unread[..end] {
@@ -111,13 +110,13 @@ mod tests {
             replies.buffer.extend_from_slice(&bytes[..cut]);
             let mut seen = Vec::new();
             for rest in [&bytes[cut..], b""] {
-                while let Some(token) = replies.next().unwrap() {
+                while let Some(token) = replies.token().unwrap() {
                     seen.push(format!("{token:?}"));
                 }
                 replies.compact();
                 replies.buffer.extend_from_slice(rest);
             }
-            while let Some(token) = replies.next().unwrap() {
+            while let Some(token) = replies.token().unwrap() {
                 seen.push(format!("{token:?}"));
             }
             let mut expected: Vec<String> = [
@@ -145,8 +144,8 @@ mod tests {
         replies.buffer.extend_from_slice(b"+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n-OOM x\r\n+QUE");
         assert_eq!(replies.skip_queued(2), 2);
         assert_eq!(replies.skip_queued(9), 1);
-        assert_eq!(replies.next().unwrap(), Some(Token::Error(b"OOM x")));
-        assert_eq!((replies.skip_queued(9), replies.next().unwrap()), (0, None));
+        assert_eq!(replies.token().unwrap(), Some(Token::Error(b"OOM x")));
+        assert_eq!((replies.skip_queued(9), replies.token().unwrap()), (0, None));
     }
 
     #[test]
@@ -155,7 +154,7 @@ mod tests {
         {
             let mut replies = Replies::default();
             replies.buffer.extend_from_slice(bytes);
-            assert!(matches!(replies.next(), Err(Failure::Fatal(_))), "{bytes:?}");
+            assert!(matches!(replies.token(), Err(Failure::Fatal(_))), "{bytes:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisResult, Value, from_redis_value};
 use tracing::warn;
 
-use super::checkpoint::{self, Checkpoint};
+use super::checkpoint::{self, Checkpoint, Fields};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::lease::Lease;
@@ -86,7 +86,7 @@ async fn look(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Fou
         Some(Err(error)) => Err(error.into()),
         None => Err(Failure::Fatal("Redis answered less than it was asked".to_owned())),
     };
-    let fields: HashMap<String, String> = read(reply(&keys.sync)?)?;
+    let fields: Fields = read(reply(&keys.sync)?)?;
     let blocks: Vec<(String, f64)> = read(reply(&keys.blocks)?)?;
     let chain: Option<String> = read(reply(&keys.chain)?)?;
     reply(&keys.abi_blocks)?;

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::failure::Failure;
 use super::lease::LEASE_MS;
 use super::unit::{EntryId, Unit};
 use crate::block::Position;
@@ -148,7 +149,7 @@ impl Transaction {
             count += 1;
         }
         let newest = self.whole.last().map(|block| block.num);
-        let kept = || self.whole.iter().filter(|b| b.num > irreversible || Some(b.num) == newest);
+        let kept = || self.whole.iter().filter(|b| b.num >= irreversible || Some(b.num) == newest);
         if newest.is_some() {
             resp::start(out, 2 + 2 * kept().count());
             resp::bulk(out, b"ZADD");
@@ -168,6 +169,18 @@ impl Transaction {
         }
         below(keys.abi_blocks.as_bytes(), irreversible);
         count
+    }
+
+    /// EXEC carried it out, but not all of it: not to be mended by going on.
+    pub fn half_done(&self, error: &str) -> Failure {
+        let blocks = match (self.first_block, self.state.block) {
+            (Some(first), Some(last)) if first != last.num => format!("blocks {first} to {}", last.num),
+            (Some(first), _) => format!("block {first}"),
+            _ => "no block".to_owned(),
+        };
+        Failure::Fatal(format!(
+            "a command failed inside a transaction that Redis carried out otherwise ({error}): entries of {blocks} may be missing,          although the checkpoint counts them. Something else writes to this namespace's keys; stop it, then publish anew          from before that into another `redis.namespace`"
+        ))
     }
 }
 

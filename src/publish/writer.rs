@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
+use tracing::{info, warn};
 
 use super::checkpoint::Checkpoint;
 use super::connection::{Connection, receive};
@@ -235,6 +236,9 @@ impl<'a> Writer<'a> {
     }
 
     fn begin(&mut self) -> Transaction {
+        if self.due.is_empty() {
+            self.moved = Instant::now();
+        }
         let mut piece = Vec::new();
         transaction::begin(&mut piece, &self.settings.keys);
         self.out.push(piece);
@@ -306,7 +310,7 @@ impl<'a> Writer<'a> {
                     continue;
                 }
             }
-            let Some(token) = replies.next()? else { return Ok(()) };
+            let Some(token) = replies.token()? else { return Ok(()) };
             let Some(due) = self.due.front_mut() else { return Err(unexpected("none was due")) };
             if due.accept(token, &self.settings.token)?
                 && let Some(due) = self.due.pop_front()
@@ -331,7 +335,7 @@ impl<'a> Writer<'a> {
             Due::Executed { error, length, .. } => {
                 if let Some(done) = self.running.take() {
                     if let Some(error) = error {
-                        return Err(half_done(&done, &error));
+                        return Err(done.half_done(&error));
                     }
                     self.commit(done, length);
                 }
@@ -362,6 +366,14 @@ impl<'a> Writer<'a> {
         self.length = Some(length);
         self.committed = Some(Instant::now());
         let paused = self.settings.pause_at.is_some_and(|limit| length >= limit);
+        match (paused, self.progress.borrow().paused) {
+            (true, false) => warn!(
+                length,
+                "the events stream is full: waiting until consumers have read and it is trimmed"
+            ),
+            (false, true) => info!(length, "the events stream has room again: going on"),
+            _ => {}
+        }
         self.progress.send_modify(|progress| {
             progress.transactions += 1;
             progress.units += done.units;
@@ -375,16 +387,4 @@ impl<'a> Writer<'a> {
             progress.paused = paused;
         });
     }
-}
-
-/// EXEC carried out the transaction, but not all of it.
-fn half_done(done: &Transaction, error: &str) -> Failure {
-    let blocks = match (done.first_block, done.state.block) {
-        (Some(first), Some(last)) if first != last.num => format!("blocks {first} to {}", last.num),
-        (Some(first), _) => format!("block {first}"),
-        _ => "no block".to_owned(),
-    };
-    Failure::Fatal(format!(
-        "a command failed inside a transaction that Redis carried out otherwise ({error}): entries of {blocks} may be missing,          although the checkpoint counts them. Something else writes to this namespace's keys; stop it, then publish anew          from before that into another `redis.namespace`"
-    ))
 }
