@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use tracing::level_filters::LevelFilter;
 
-use super::{progress, reader_may_leave};
+use super::{block_on, progress, reader_may_leave};
 use crate::capture::file::Capture;
 use crate::capture::record::{self, RecordOptions};
 use crate::capture::serve::{Faults, Listener, ServeOptions, Server};
@@ -129,7 +129,7 @@ fn record(args: RecordArgs) -> Result<()> {
         stop,
         out: args.out.clone(),
     };
-    super::runtime()?.block_on(async {
+    block_on(async {
         let shutdown = Shutdown::on_signals()?;
         let bar = progress::blocks("recording", u64::from(stop));
         let recorded_to = Cell::new(None);
@@ -172,7 +172,7 @@ fn serve(args: ServeArgs) -> Result<()> {
         },
         ..ServeOptions::default()
     };
-    super::runtime()?.block_on(async {
+    block_on(async {
         let shutdown = Shutdown::on_signals()?;
         let listener = Listener::bind(&args.listen)
             .await
@@ -190,7 +190,7 @@ fn serve(args: ServeArgs) -> Result<()> {
 fn decode(args: DecodeArgs) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let decoding = decode::decode(&args.file, Selection::default(), Style::default(), &mut out);
-    super::runtime()?.block_on(decoding)
+    block_on(decoding)
 }
 
 fn info(args: InfoArgs) -> Result<()> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tracing::warn;
 
 use crate::chain_api::ChainApi;
@@ -100,6 +100,8 @@ pub struct History {
     settled: LruCache<Name, Known>,
     /// Which contracts got a version in which reversible block (also those of earlier runs).
     reversible: BTreeMap<u32, Vec<Name>>,
+    /// Accounts that the chain API does not know: not asked for again.
+    unknown: FxHashSet<Name>,
     /// The ABI sequence that each contract's next action must have.
     sequences: FxHashMap<Name, u32>,
     /// How often that was not so.
@@ -130,6 +132,7 @@ impl History {
             changes: VecDeque::new(),
             settled,
             reversible,
+            unknown: FxHashSet::default(),
             sequences: FxHashMap::default(),
             sequence_gaps: 0,
         }

@@ -112,7 +112,9 @@ impl Feed<'_> {
                 Ok(()) => return Ok(()),
                 Err(Lost::Again(error)) => self.node.lost(&endpoint, &error),
                 Err(Lost::Gap(error)) => {
-                    warn!(endpoint = %endpoint, %error, "asking the node again from the last block published");
+                    if self.gaps.attempts() == 0 {
+                        warn!(endpoint = %endpoint, %error, "asking the node again from the last block published");
+                    }
                     tokio::time::sleep(self.gaps.next_wait().unwrap_or_default()).await;
                 }
                 Err(Lost::Unusable(error)) => {
