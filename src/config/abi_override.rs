@@ -107,8 +107,8 @@ fn has_abi_version(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
+    use ::base64::Engine;
+    use ::base64::engine::general_purpose::STANDARD;
 
     use super::*;
 

@@ -1,6 +1,7 @@
 //! The way from the YAML tree to [`Config`]: which keys there are, their defaults, and what must fit together.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -95,6 +96,15 @@ impl FromStr for StartBlock {
             Ok(number) if number > 0 => Ok(StartBlock::Number(number)),
             _ if text == "first" => Ok(StartBlock::First),
             _ => Err(StartBlockError(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for StartBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartBlock::Number(number) => write!(f, "{number}"),
+            StartBlock::First => f.write_str("first"),
         }
     }
 }

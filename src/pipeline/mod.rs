@@ -211,9 +211,13 @@ impl Pipeline<'_> {
         let _trimming = self.trimming(server).map(Task::spawn);
 
         if let Some(block) = checkpoint.block {
-            info!(block = block.num, id = %block.id, part = checkpoint.part, "going on behind the checkpoint");
-            if self.config.start_block.is_some() {
-                info!("the checkpoint goes before the start block that was given");
+            match self.settings.range.start {
+                // Said at the start only: later on the checkpoint is this run's own.
+                Some(start) if first.is_some() => info!(
+                    block = block.num, id = %block.id, start_block = %start,
+                    "going on behind the checkpoint: it goes before the start block asked for"
+                ),
+                _ => info!(block = block.num, id = %block.id, "going on behind the checkpoint"),
             }
             let complete = if checkpoint.part.is_some() { block.num.saturating_sub(1) } else { block.num };
             if self.config.stop_block.is_some_and(|stop| complete >= stop) {

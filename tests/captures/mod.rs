@@ -29,6 +29,16 @@ pub fn recorded(name: &str) -> Option<Capture> {
     Some(Capture::load(&path).expect("a capture"))
 }
 
+/// The block that a frame is about.
+pub fn block(frame: &Bytes, protocol: &Protocol) -> Option<Position> {
+    result(frame, protocol).this_block
+}
+
+/// What a frame says.
+pub fn result(frame: &Bytes, protocol: &Protocol) -> BlockResult {
+    BlockResult::decode(frame, protocol).expect("a result")
+}
+
 pub fn id(num: u32, branch: u8) -> Checksum {
     let mut id = [branch; 32];
     id[..4].copy_from_slice(&num.to_be_bytes());
