@@ -98,11 +98,18 @@ async fn the_members_are_those_of_the_contract() {
 async fn after_a_restart_the_history_comes_from_redis() {
     let redis = TestRedis::start().await;
     let narrow = abi(&[("narrow", "uint16")]);
-    let mut first = vec![block(10, 0).acts(&[setabi("game", 100, &narrow), setabi("none", 101, b"x"), setabi("none", 102, &[])])];
+    let mut first = vec![block(10, 0).acts(&[
+        setabi("game", 100, &narrow),
+        setabi("none", 101, b"x"),
+        setabi("none", 102, &[]),
+    ])];
     // Set again and again: the version before with other bytes lies far behind.
-    first.extend((11..=40).map(|num| block(num, 0).acts(&[setabi("game", u64::from(num) * 10, &field("wide"))])));
+    first.extend(
+        (11..=40).map(|num| block(num, 0).acts(&[setabi("game", u64::from(num) * 10, &field("wide"))])),
+    );
     publish(&redis, &first, FROM_10).await;
-    let then = [block(41, 0).acts(&[go("game", 410, 0, ONE), go("none", 411, 0, ONE)]).row("game", 1, &[7, 0])];
+    let then =
+        [block(41, 0).acts(&[go("game", 410, 0, ONE), go("none", 411, 0, ONE)]).row("game", 1, &[7, 0])];
     publish(&redis, &then, FROM_10).await;
     let all = events(&redis, &CHAIN).await;
     assert_eq!(said(&all), [json!({"wide": 1}), json!("no_abi"), json!({"narrow": 7})]);
@@ -115,7 +122,11 @@ async fn plain_members_of_the_typescript_version_are_read() {
     put(&redis, "game", 3, &STANDARD.encode(field("old"))).await;
     put(&redis, "game", 8, STANDARD.encode(field("plain")).trim_end_matches('=')).await;
     let blocks = [
-        block(10, 0).acts(&[go("game", 100, 0, ONE), setabi("game", 101, &field("new")), go("game", 102, 0, ONE)]),
+        block(10, 0).acts(&[
+            go("game", 100, 0, ONE),
+            setabi("game", 101, &field("new")),
+            go("game", 102, 0, ONE),
+        ]),
         block(11, 0).row("game", 1, ONE),
     ];
     publish(&redis, &blocks, FROM_10).await;
@@ -134,7 +145,9 @@ async fn a_foreign_member_is_an_error_that_names_the_key() {
         let (status, said) = Parser::start(&config(&[served.url()], &redis, FROM_10), &[]).ended().await;
         assert_eq!(status, Some(1), "{said}");
         let last = said.lines().last().expect("a message");
-        for part in ["parser: ", "`parser2:abi:game`", "at block 9", "BLOCK:SEQUENCE:BASE64", "ZREMRANGEBYSCORE"] {
+        for part in
+            ["parser: ", "`parser2:abi:game`", "at block 9", "BLOCK:SEQUENCE:BASE64", "ZREMRANGEBYSCORE"]
+        {
             assert!(last.contains(part), "{last}");
         }
         assert!(events(&redis, &CHAIN).await.is_empty());
@@ -151,7 +164,8 @@ async fn more_contracts_than_are_kept_in_memory() {
             format!("game{}{}{}", digit(i / 676), digit(i / 26), digit(i))
         })
         .collect();
-    let per_block = contracts.iter().fold(block(10, 0).irreversible(10), |made, c| made.account(c, &field(c)));
+    let per_block =
+        contracts.iter().fold(block(10, 0).irreversible(10), |made, c| made.account(c, &field(c)));
     let mut blocks = vec![per_block];
     for round in 0..20u32 {
         let num = 11 + round;
@@ -185,7 +199,8 @@ async fn what_a_fork_undid_does_not_come_back_from_redis_before_it_is_published(
     let plan = |made: &Made| {
         let result = made.result(&protocol);
         let (block, traces) = (result.block.expect("a block"), result.traces.expect("traces"));
-        Plan::new(&protocol, &Selection::default(), &block, traces, result.deltas.expect("deltas")).expect("a plan")
+        Plan::new(&protocol, &Selection::default(), &block, traces, result.deltas.expect("deltas"))
+            .expect("a plan")
     };
     let call = |num: u32| block(num, 1).acts(&[go("game", u64::from(num) * 10 + 5, 0, ONE)]);
     let reads = async |history: &mut History, made: Made| {
@@ -224,10 +239,14 @@ async fn chain_api(abis: HashMap<String, String>, port: u16) -> String {
             };
             let (status, body) = match abis.get(&account) {
                 Some(abi) => (200, json!({"account_name": account, "abi_hash": "00", "abi": abi})),
-                None => (500, json!({"code": 500, "error": {"details": [{"message": format!("unknown key (eosio::chain::name): {account}")}]}})),
+                None => (
+                    500,
+                    json!({"code": 500, "error": {"details": [{"message": format!("unknown key (eosio::chain::name): {account}")}]}}),
+                ),
             };
             let body = body.to_string();
-            let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let head =
+                format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
             let _ = socket.write_all((head + &body).as_bytes()).await;
         }
     });
@@ -253,11 +272,12 @@ async fn started_in_the_middle_the_chain_api_fills_in() {
     let chain_id = capture.status.chain_id.expect("a chain id");
     let start = 100;
     let redis = TestRedis::start().await;
-    let abis: HashMap<String, String> =
-        serde_json::from_value(raw.clone()).expect("accounts with base64");
+    let abis: HashMap<String, String> = serde_json::from_value(raw.clone()).expect("accounts with base64");
     let url = chain_api(abis, 0).await;
     let server = serve(&capture, ServeOptions::default()).await;
-    let further = format!("startBlock: {start}\nstopBlock: 648\nchain: {{url: '{url}'}}\npublish: {{nativeDeltas: false}}");
+    let further = format!(
+        "startBlock: {start}\nstopBlock: 648\nchain: {{url: '{url}'}}\npublish: {{nativeDeltas: false}}"
+    );
     run::run(&config(&[server.url()], &redis, &further), &[]).await;
 
     // When each contract's ABI was set from the start on, by the recording's notes.
@@ -274,7 +294,9 @@ async fn started_in_the_middle_the_chain_api_fills_in() {
         .map(|(_, event)| (event["event_id"].as_str().expect("an id").to_owned(), event))
         .collect();
     let (mut compared, mut unknown, mut later) = (0, 0, 0);
-    for line in zstd::decode_all(std::fs::File::open(expected).expect("a file")).expect("zstd").split(|b| *b == b'\n') {
+    for line in
+        zstd::decode_all(std::fs::File::open(expected).expect("a file")).expect("zstd").split(|b| *b == b'\n')
+    {
         let Ok(mut event) = serde_json::from_slice::<Value>(line) else { continue };
         if event["kind"] == "native-delta" || event["block_num"].as_u64().is_some_and(|num| num < start) {
             continue;
@@ -285,7 +307,8 @@ async fn started_in_the_middle_the_chain_api_fills_in() {
                 error["message"] = json!("");
             }
         }
-        let contract = event.get("account").or(event.get("code")).expect("a contract").as_str().expect("a name");
+        let contract =
+            event.get("account").or(event.get("code")).expect("a contract").as_str().expect("a name");
         let never_set = !set.contains_key(contract);
         let sequence = event["global_sequence"].as_str().and_then(|text| text.parse::<u64>().ok());
         // The same ABI from the start to the end, or one that was seen to be set.
@@ -320,7 +343,8 @@ async fn an_abi_of_the_chain_api_hides_none_of_the_blocks() {
     ];
     publish(&redis, &blocks, &further).await;
     // And after a restart.
-    publish(&redis, &[block(13, 0).acts(&[go("game", 130, 0, ONE), go("none", 131, 0, ONE)])], &further).await;
+    publish(&redis, &[block(13, 0).acts(&[go("game", 130, 0, ONE), go("none", 131, 0, ONE)])], &further)
+        .await;
     assert_eq!(
         said(&events(&redis, &CHAIN).await),
         [
@@ -370,7 +394,8 @@ async fn without_a_chain_api_unknown_abis_are_said_and_become_dead_letters() {
     let mut client = redis.client().await;
     let letters = entries(&mut client, &keys(&CHAIN).dead_parser).await;
     assert_eq!(letters.iter().map(|(id, _)| id).collect::<Vec<_>>(), ["10-1", "10-2"]);
-    let fields: HashMap<_, _> = letters[0].1.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let fields: HashMap<_, _> =
+        letters[0].1.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(
         (fields["reason"], fields["contract"], fields["type"], fields["raw"], fields["abi_block"]),
         ("abi_unknown", "game", "", "01000000", "")
