@@ -12,6 +12,7 @@ mod run;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use captures::serve;
 use made::{CHAIN, Made, block, go, position};
 use node::ScriptedNode;
@@ -82,12 +83,18 @@ async fn a_result_without_a_block_is_counted_and_acknowledged_and_no_more() {
 #[tokio::test]
 async fn a_hole_in_the_log_ends_it_with_the_block_or_leads_to_the_next_endpoint() {
     let protocol = made::protocol();
-    for what in ["traces", "deltas", "block"] {
+    for (what, left) in [
+        ("traces", None),
+        ("deltas", None),
+        ("block", None),
+        ("traces", Some(Bytes::new())),
+        ("deltas", Some(Bytes::new())),
+    ] {
         let mut frames: Vec<_> = calls(10..=11).iter().map(|made| made.frame(&protocol)).collect();
         let mut hole = call(12, 0).result(&protocol);
         match what {
-            "traces" => hole.traces = None,
-            "deltas" => hole.deltas = None,
+            "traces" => hole.traces = left,
+            "deltas" => hole.deltas = left,
             _ => hole.block = None,
         }
         frames.push(hole.encode(&protocol));

@@ -224,10 +224,11 @@ impl Intake {
         let missing = |what| IntakeError::Missing { what, block: num };
         let block = result.block.as_ref().ok_or_else(|| missing("block"))?;
         let optional = |bytes: &Option<Bytes>, what, none_below: u32| match bytes {
-            Some(bytes) => Ok(bytes.clone()),
+            // Even a list of nothing has its length.
+            Some(bytes) if !bytes.is_empty() => Ok(bytes.clone()),
             // Block 1 was made by no transaction.
-            None if num < none_below || num == 1 => Ok(Bytes::new()),
-            None => Err(missing(what)),
+            _ if num < none_below || num == 1 => Ok(Bytes::new()),
+            _ => Err(missing(what)),
         };
         let traces = optional(&result.traces, "traces", node.traces_from)?;
         let deltas = optional(&result.deltas, "deltas", node.deltas_from)?;

@@ -41,8 +41,10 @@ pub fn tables<'a>(
         variant(&mut cursor, variants.table_delta_v0, "table_delta")?;
         let at = cursor.at();
         let name = cursor.bytes()?;
-        let Ok(name) = std::str::from_utf8(name) else {
-            return Cursor::invalid(at, "a table's name is no text");
+        // It stands in events as it is.
+        let plain = |&byte: &u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+        let (true, Ok(name)) = (name.iter().all(plain), std::str::from_utf8(name)) else {
+            return Cursor::invalid(at, "a table's name is no plain text");
         };
         let left = cursor.count(2)?;
         let mut rows = each(Table { name, rows: Rows { cursor, left } })?;

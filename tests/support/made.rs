@@ -70,6 +70,15 @@ pub fn abi(fields: &[(&str, &str)]) -> Vec<u8> {
     out
 }
 
+/// The same with a return value of that type.
+pub fn abi_with_result(fields: &[(&str, &str)], result: &str) -> Vec<u8> {
+    let mut out = abi(fields);
+    out.push(1);
+    out.extend(name("go").0.to_le_bytes());
+    bytes(&mut out, result.as_bytes());
+    out
+}
+
 /// An action trace.
 #[derive(Clone)]
 pub struct Act {
@@ -81,6 +90,8 @@ pub struct Act {
     pub abi_sequence: u32,
     pub creator: u32,
     pub receipt: bool,
+    pub console: Vec<u8>,
+    pub return_value: Vec<u8>,
 }
 
 /// `go` of a contract.
@@ -94,6 +105,8 @@ pub fn go(contract: &str, sequence: u64, abi_sequence: u32, data: &[u8]) -> Act 
         abi_sequence,
         creator: 0,
         receipt: true,
+        console: Vec::new(),
+        return_value: Vec::new(),
     }
 }
 
@@ -253,8 +266,9 @@ impl Act {
         bytes(out, &self.data);
         out.push(0); // context free
         out.extend([0; 8]);
-        out.extend([0; 4]); // console, ram deltas, except, error code
-        out.push(0); // return value
+        bytes(out, &self.console);
+        out.extend([0; 3]); // ram deltas, except, error code
+        bytes(out, &self.return_value);
     }
 }
 
