@@ -117,6 +117,9 @@ pub fn setabi(contract: &str, sequence: u64, abi: &[u8]) -> Act {
     Act { name: name("setabi"), data, ..go("eosio", sequence, 1, &[]) }
 }
 
+/// Whether it is present, and its bytes.
+pub type Row = (bool, Vec<u8>);
+
 /// A block to be.
 #[derive(Clone)]
 pub struct Made {
@@ -124,7 +127,7 @@ pub struct Made {
     pub prev: Position,
     pub irreversible: u32,
     pub transactions: Vec<(u8, Vec<Act>)>,
-    pub tables: Vec<(&'static str, Vec<(bool, Vec<u8>)>)>,
+    pub tables: Vec<(&'static str, Vec<Row>)>,
 }
 
 /// An empty block on block `num - 1` of the same branch. Nothing above block 1 is irreversible.
