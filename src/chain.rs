@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::block::{Checksum, Position};
-use crate::event::Fork;
 
 /// The chain as far as it was handed on to be published.
 pub struct Chain {
@@ -15,6 +14,8 @@ pub struct Chain {
     first: Option<u32>,
     /// Set when only so many entries of the newest block were published before a stop.
     part: Option<u64>,
+    /// Blocks up to this one can no more be replaced.
+    irreversible: u32,
 }
 
 /// What a received block is to the chain.
@@ -37,6 +38,17 @@ pub enum Link {
     },
 }
 
+/// A fork: what a consumer has to undo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fork {
+    /// The last block that both branches share.
+    pub common: u32,
+    /// The block that was published last before.
+    pub old_head: Position,
+    /// The blocks that are no more, newest first.
+    pub removed: Vec<Checksum>,
+}
+
 // === impl Chain ===
 
 impl Chain {
@@ -49,7 +61,7 @@ impl Chain {
             blocks.insert(block.num, block.id);
             head = Some(block);
         }
-        Chain { blocks, head, first, part: part.map(|(_, done)| done) }
+        Chain { blocks, head, first, part: part.map(|(_, done)| done), irreversible: 0 }
     }
 
     /// The newest block.
@@ -88,7 +100,9 @@ impl Chain {
             // Nothing here tells it from the block published; the ones that follow it will.
             return Link::Repeated;
         }
+        let settled = self.irreversible.min(head.num);
         match block.num.checked_sub(1).and_then(|below| self.blocks.get(&below)) {
+            _ if block.num <= settled => Link::TooDeep { lowest: settled.saturating_add(1) },
             Some(&below) if parent == Some(below) => Link::Fork(self.fork(block.num - 1, head)),
             Some(_) => Link::Gap,
             None if self.first == Some(block.num) => Link::Fork(self.fork(block.num.saturating_sub(1), head)),
@@ -112,6 +126,7 @@ impl Chain {
 
     /// Forgets what no fork can reach, up to the last irreversible block.
     pub fn settle(&mut self, irreversible: u32) {
+        self.irreversible = self.irreversible.max(irreversible);
         let Some(head) = self.head else { return };
         self.blocks = self.blocks.split_off(&irreversible.min(head.num));
     }
@@ -164,6 +179,10 @@ mod tests {
         let chain = chain(10..=11);
         let fork = Fork { common: 9, old_head: at(11, 'a'), removed: vec![at(11, 'a').id, at(10, 'a').id] };
         assert_eq!(chain.link(at(10, 'b'), Some(at(9, 'b'))), Link::Fork(fork));
+        // Unless it was irreversible.
+        let mut chain = chain;
+        chain.settle(10);
+        assert_eq!(chain.link(at(10, 'b'), Some(at(9, 'b'))), Link::TooDeep { lowest: 11 });
     }
 
     #[test]

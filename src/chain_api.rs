@@ -5,13 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
+use crate::base64;
 use crate::config::ServerUrl;
 use crate::name::Name;
 
@@ -151,7 +149,7 @@ fn read_answer(account: Name, status: u16, body: &[u8]) -> Result<RawAbi, String
     if answer.account_name != account.to_string() {
         return Err(format!("asked for {account}, answered for `{}`", answer.account_name));
     }
-    match from_base64(&answer.abi) {
+    match base64::decode(&answer.abi) {
         Some(abi) if abi.is_empty() => Ok(RawAbi::None),
         Some(abi) => Ok(RawAbi::Abi(abi)),
         None => Err(format!("the ABI of {account} is not valid base64")),
@@ -173,31 +171,11 @@ fn read_failure(account: Name, status: u16, body: &[u8]) -> Result<RawAbi, Strin
     Err(format!("HTTP status {status} to a question for the ABI of {account}: {message}"))
 }
 
-/// nodeos puts one `=` behind every base64 text, whatever its length.
-pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
-    const ENGINE: GeneralPurpose = GeneralPurpose::new(
-        &STANDARD,
-        GeneralPurposeConfig::new()
-            .with_decode_allow_trailing_bits(true)
-            .with_decode_padding_mode(DecodePaddingMode::RequireNone),
-    );
-    ENGINE.decode(text.trim_end_matches('=')).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const ALICE: Name = Name::literal("alice");
-
-    #[test]
-    fn base64_with_any_padding() {
-        for text in ["Zg", "Zg=", "Zg==", "Zg==="] {
-            assert_eq!(from_base64(text).as_deref(), Some(&b"f"[..]), "{text}");
-        }
-        assert_eq!(from_base64("=").as_deref(), Some(&b""[..]));
-        assert_eq!(from_base64("Z*"), None);
-    }
 
     #[test]
     fn an_unknown_account_is_told_from_a_failure() {

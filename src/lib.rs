@@ -5,6 +5,7 @@
 
 pub mod abi;
 pub mod backoff;
+pub mod base64;
 pub mod block;
 pub mod capture;
 pub mod chain;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use captures::{id, made_up, options, plain, position, recorded, serve, shared};
 use parser::capture::edit;
-use parser::capture::file::{Capture, CaptureReader};
+use parser::capture::file::{Capture, CaptureReader, CaptureWriter};
 use parser::capture::info::{Info, info};
 use parser::capture::record::{RecordOptions, record};
 use parser::capture::serve::{Faults, ServeOptions};
@@ -23,6 +23,32 @@ fn a_file_is_read_as_it_was_written() {
     let read = Capture::load(&path).expect("read");
     assert_eq!((read.abi, read.status, read.frames), (capture.abi, capture.status, capture.frames));
     assert!(!directory.path().join("a.shipcap.zst.part").exists());
+}
+
+#[test]
+fn a_file_that_is_not_finished_holds_what_was_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.shipcap.zst");
+    let capture = plain(7);
+    let status = capture.status.encode(&capture.protocol);
+    let mut writer = CaptureWriter::create(&path, &capture.abi, &status).expect("created");
+    for frame in &capture.frames[..3] {
+        writer.frame(frame).expect("written");
+    }
+    drop(writer);
+    assert!(!path.exists());
+    let read = Capture::load(&directory.path().join("a.shipcap.zst.part")).expect("read");
+    assert_eq!(read.frames, capture.frames[..3]);
+}
+
+#[test]
+fn a_directory_is_refused_before_anything_is_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a");
+    std::fs::create_dir(&path).expect("a directory");
+    let capture = plain(2);
+    assert!(capture.save(&path).is_err());
+    assert!(!directory.path().join("a.part").exists());
 }
 
 #[test]
@@ -167,8 +193,8 @@ fn broken_files_say_what_and_where() {
         let error = fault(&bytes);
         assert!(error.contains(&part) && error.starts_with(&path.display().to_string()), "{error}\n{part}");
     }
-    let missing = Capture::load(Path::new("no/such/file")).expect_err("missing").to_string();
-    assert!(missing.starts_with("no/such/file: No such file"), "{missing}");
+    let missing = anyhow::Error::from(Capture::load(Path::new("no/such/file")).expect_err("missing"));
+    assert_eq!(format!("{missing:#}"), "no/such/file: No such file or directory (os error 2)");
 
     // A file of several zstd frames is one file all the same.
     let mut file = std::fs::File::create(&path).expect("created");

@@ -208,7 +208,6 @@ fn recordings() {
                         _ => abi.table_type(*name),
                     };
                     if let Some(id) = id {
-                        // A tree too deep for the recursion of this one is in the other test.
                         compare(&abi, &mut abieos, abi.type_name(id), data, &mut met);
                     }
                 }

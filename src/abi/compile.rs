@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use super::def::{Definition, Struct};
-use super::program::{Alternative, Builtin, Field, Node, NodeId, Program, Text};
+use super::program::{Alternative, Builtin, Field, Node, NodeId, Program, SHORT, Text};
 use super::{BadAbi, text};
 
 /// Longest line of structs that are each other's base, as in abieos.
@@ -56,7 +56,7 @@ pub(super) struct Compiler<'d> {
     made: FxHashMap<Node, NodeId>,
     /// Texts of the program written so far.
     texts: FxHashMap<Vec<u8>, Text>,
-    pub program: Program,
+    program: Program,
 }
 
 // === impl Compiler ===
@@ -89,6 +89,12 @@ impl<'d> Compiler<'d> {
     /// The node of a type as written anywhere in the ABI.
     pub fn resolve(&mut self, written: &str) -> Result<NodeId, BadAbi> {
         self.node(written).map(|(node, _)| node)
+    }
+
+    /// The program, all types being resolved.
+    pub fn finish(mut self) -> Program {
+        self.program.text.extend_from_slice(&[0; SHORT]);
+        self.program
     }
 
     /// Gives each struct, then each variant, the node of its number, and all names their meaning.

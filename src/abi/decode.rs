@@ -133,7 +133,7 @@ impl Run<'_> {
                     self.enter(VARIANT, out)?;
                     self.stack.push(Frame::Variant);
                     let alternative = self.program.alternatives[(first + index) as usize];
-                    out.extend_from_slice(self.program.text(alternative.tag));
+                    self.program.write(alternative.tag, out);
                     node = alternative.node;
                     continue;
                 }
@@ -198,7 +198,7 @@ impl Run<'_> {
             if field.extension && extensions && self.input.is_empty() {
                 continue;
             }
-            out.extend_from_slice(self.program.text(field.key));
+            self.program.write(field.key, out);
             match field.builtin {
                 Some(builtin) => {
                     if let Err(fault) = self.builtin(builtin, out) {

@@ -141,7 +141,7 @@ impl Abi {
             let id = abi.add(&mut compiler, written);
             set(&mut abi.action_results, *name, id);
         }
-        abi.program = compiler.program;
+        abi.program = compiler.finish();
         Ok(abi)
     }
 

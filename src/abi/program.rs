@@ -1,5 +1,7 @@
 //! An ABI ready to run: types as nodes that point to each other by number, field names ready to be copied.
 
+use super::text;
+
 /// Place of a [`Node`] in [`Program::nodes`].
 pub(super) type NodeId = u32;
 
@@ -11,9 +13,12 @@ pub(super) struct Program {
     pub fields: Vec<Field>,
     /// Alternatives of all variants, each variant's in a row.
     pub alternatives: Vec<Alternative>,
-    /// The texts that [`Text`] points into.
+    /// The texts that [`Text`] points into, and [`SHORT`] bytes behind them.
     pub text: Vec<u8>,
 }
+
+/// Texts up to this length are copied in one move: see [`Program::write`].
+pub(super) const SHORT: usize = 16;
 
 /// How to read one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,6 +109,16 @@ impl Program {
     pub fn text(&self, text: Text) -> &[u8] {
         let at = text.at as usize;
         &self.text[at..at + text.len as usize]
+    }
+
+    /// Appends `text` to `out`.
+    #[inline(always)]
+    pub fn write(&self, text: Text, out: &mut Vec<u8>) {
+        let length = text.len as usize;
+        match self.text.get(text.at as usize..).and_then(|rest| rest.first_chunk::<SHORT>()) {
+            Some(chunk) if length <= SHORT => text::append(out, chunk, length),
+            _ => out.extend_from_slice(self.text(text)),
+        }
     }
 }
 

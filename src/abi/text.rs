@@ -22,28 +22,49 @@ pub(super) fn characters(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
     escaped(out, bytes)
 }
 
+/// As [`characters`], of the first `length` of eight bytes, the others being 0.
+#[inline]
+pub(super) fn short(out: &mut Vec<u8>, bytes: [u8; 8], length: usize) -> bool {
+    const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
+    let filler = if length < 8 { SPACES << (8 * length) } else { 0 };
+    if odd(u64::from_le_bytes(bytes) | filler) == 0 {
+        append(out, &bytes, length);
+        return false;
+    }
+    escaped(out, &bytes[..length])
+}
+
+/// Appends the first `length` bytes of `chunk`: all of them, then back, as a copy of known size is a single move.
+#[inline(always)]
+pub(super) fn append<const N: usize>(out: &mut Vec<u8>, chunk: &[u8; N], length: usize) {
+    let end = out.len() + length;
+    out.extend_from_slice(chunk);
+    out.truncate(end);
+}
+
 /// ASCII without anything that JSON escapes.
 #[inline]
 fn is_plain(bytes: &[u8]) -> bool {
-    const LOW: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = LOW << 7;
-    // Eight bytes at a time: the high bit of each byte is set if the byte is `"`, `\`, below a space, DEL or not ASCII.
-    let odd = |word: u64| {
-        let without = |byte: u8| {
-            let x = word ^ (LOW * u64::from(byte));
-            x.wrapping_sub(LOW) & !x
-        };
-        let control = word.wrapping_sub(LOW * 0x20) & !word;
-        (word | control | without(b'"') | without(b'\\') | without(0x7f)) & HIGH
-    };
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut found = 0;
-    for word in words {
-        found |= odd(u64::from_le_bytes(*word));
+    match bytes.last_chunk::<8>() {
+        // The last eight may overlap the ones before.
+        Some(last) => {
+            let words = bytes.as_chunks::<8>().0.iter();
+            words.chain([last]).fold(0, |found, word| found | odd(u64::from_le_bytes(*word))) == 0
+        }
+        None => bytes.iter().all(|&byte| (b' '..0x7f).contains(&byte) && byte != b'"' && byte != b'\\'),
     }
-    let mut last = [b' '; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    (found | odd(u64::from_le_bytes(last))) == 0
+}
+
+/// Eight bytes at a time: the high bit of some byte is set if any is `"`, `\`, below a space, DEL or not ASCII.
+#[inline]
+fn odd(word: u64) -> u64 {
+    const LOW: u64 = u64::from_ne_bytes([1; 8]);
+    let is = |byte: u8| {
+        let x = word ^ (LOW * u64::from(byte));
+        x.wrapping_sub(LOW) & !x
+    };
+    let control = word.wrapping_sub(LOW * 0x20) & !word;
+    (word | control | is(b'"') | is(b'\\') | is(0x7f)) & (LOW << 7)
 }
 
 #[cold]
@@ -179,10 +200,7 @@ pub(super) fn name(out: &mut Vec<u8>, value: u64) {
     let length =
         if value & 15 != 0 { 13 } else { 12 - (((value >> 4).trailing_zeros().min(60)) / 5) as usize };
     text[length + 1] = b'"';
-    // All sixteen, then back: a copy of known size is a single move.
-    let from = out.len();
-    out.extend_from_slice(&text);
-    out.truncate(from + length + 2);
+    append(out, &text, length + 2);
 }
 
 #[cfg(test)]
@@ -234,10 +252,12 @@ mod tests {
     fn each_single_byte_is_told_plain_or_not_at_every_place() {
         for byte in 0..=255u8 {
             let plain = (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
-            for place in 0..17 {
-                let mut bytes = [b'~'; 17];
-                bytes[place] = byte;
-                assert_eq!(is_plain(&bytes), plain, "{byte:#x} at {place}");
+            for length in 1..20 {
+                for place in 0..length {
+                    let mut bytes = [b'~'; 20];
+                    bytes[place] = byte;
+                    assert_eq!(is_plain(&bytes[..length]), plain, "{byte:#x} at {place} of {length}");
+                }
             }
         }
     }

@@ -68,6 +68,8 @@ fn civil_date(days: i64) -> (i32, u32, u32) {
 /// characters, else with an exponent. What JSON has no number for is a string.
 pub(super) fn float(out: &mut Vec<u8>, value: f64) {
     const WRITTEN_OUT: usize = 25;
+    /// Whole numbers below this are their own shortest digits.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
     if !value.is_finite() {
         let text: &[u8] = match value {
             f64::INFINITY => b"\"Infinity\"",
@@ -76,22 +78,30 @@ pub(super) fn float(out: &mut Vec<u8>, value: f64) {
         };
         return out.extend_from_slice(text);
     }
+    let size = value.abs();
+    let whole = value.fract() == 0.0;
+    if whole && size < EXACT && (size > 0.0 || value.is_sign_positive()) {
+        return text::integer(out, value as i64);
+    }
     let from = out.len();
-    // Writing to a Vec cannot fail.
-    let _ = if value.fract() == 0.0 {
-        // A whole number's own digits, not the shortest ones.
-        write!(out, "{value:.0}")
-    } else {
-        write!(out, "{value}")
-    };
-    if out.len() - from > WRITTEN_OUT {
-        out.truncate(from);
-        let _ = write!(out, "{value:?}");
-        if let Some(e) = out[from..].iter().position(|&c| c == b'e')
-            && out.get(from + e + 1) != Some(&b'-')
-        {
-            out.insert(from + e + 1, b'+');
+    // Writing to a Vec cannot fail. Very large and very small ones are too long for sure, and slow to write out.
+    if size < 1e25 && (size >= 1e-23 || whole) {
+        let _ = if whole {
+            // A whole number's own digits, not the shortest ones.
+            write!(out, "{value:.0}")
+        } else {
+            write!(out, "{value}")
+        };
+        if out.len() - from <= WRITTEN_OUT {
+            return;
         }
+        out.truncate(from);
+    }
+    let _ = write!(out, "{value:?}");
+    if let Some(e) = out[from..].iter().position(|&c| c == b'e')
+        && out.get(from + e + 1) != Some(&b'-')
+    {
+        out.insert(from + e + 1, b'+');
     }
 }
 
@@ -99,7 +109,7 @@ pub(super) fn float(out: &mut Vec<u8>, value: f64) {
 #[inline]
 fn code(out: &mut Vec<u8>, code: u64) -> bool {
     let length = 8 - code.leading_zeros() as usize / 8;
-    text::characters(out, &code.to_le_bytes()[..length])
+    text::short(out, code.to_le_bytes(), length)
 }
 
 /// Appends a `symbol_code`; says whether any character was no text.

@@ -38,7 +38,7 @@ pub async fn decode(
         let Some(ready) = intake.take(&result).await.map_err(|e| capture.error(e.to_string()))? else {
             continue;
         };
-        intake.published(ready.position.num, ready.last_irreversible);
+        intake.settle(ready.position.num.min(ready.last_irreversible));
         let mut sink = Sink::lines();
         if let Some((fork, _)) = &ready.fork {
             write_fork(&chain_id, fork, &ready.position, &mut sink);

@@ -20,7 +20,7 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// It cannot be opened, read or written.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -53,7 +53,8 @@ pub struct CaptureReader {
     records: Records,
 }
 
-/// Writes a capture to `NAME.part`, which becomes `NAME` when it is whole.
+/// Writes a capture to `NAME.part`, which becomes `NAME` when it is whole. Dropped before, `NAME.part` is left, as a
+/// capture of what was written.
 pub struct CaptureWriter {
     path: PathBuf,
     part: PathBuf,
@@ -200,6 +201,13 @@ impl Records {
 impl CaptureWriter {
     /// Begins `path` as `path.part`, with the two first records.
     pub fn create(path: &Path, abi: &str, status: &[u8]) -> Result<CaptureWriter, CaptureError> {
+        // Found out now, not when all is recorded and the file gets its name.
+        if path.is_dir() {
+            return Err(CaptureError::Io {
+                path: path.to_owned(),
+                source: io::ErrorKind::IsADirectory.into(),
+            });
+        }
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
@@ -218,12 +226,12 @@ impl CaptureWriter {
     }
 
     /// Completes the file and gives it its name.
-    pub fn finish(self) -> Result<(), CaptureError> {
-        let CaptureWriter { path, part, out } = self;
-        out.finish()
-            .and_then(|file| file.sync_all())
-            .and_then(|()| fs::rename(&part, &path))
-            .map_err(|source| CaptureError::Io { path, source })
+    pub fn finish(mut self) -> Result<(), CaptureError> {
+        self.out
+            .do_finish()
+            .and_then(|()| self.out.get_ref().sync_all())
+            .and_then(|()| fs::rename(&self.part, &self.path))
+            .map_err(|source| CaptureError::Io { path: self.path.clone(), source })
     }
 
     fn record(&mut self, kind: u8, payload: &[u8]) -> Result<(), CaptureError> {
@@ -239,6 +247,13 @@ impl CaptureWriter {
             ))),
         };
         written.map_err(|source| CaptureError::Io { path: self.part.clone(), source })
+    }
+}
+
+impl Drop for CaptureWriter {
+    fn drop(&mut self) {
+        // Nothing is left to do for a file that is finished; and nobody is there to tell of an error.
+        let _ = self.out.do_finish();
     }
 }
 

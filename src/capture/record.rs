@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::block::Position;
 use crate::config::StartBlock;
@@ -77,6 +77,7 @@ pub async fn record(
         return Err(RecordError::Range { start, stop });
     }
     check_start(connection.status(), start)?;
+    info!(start, stop, head = connection.status().head.num, "recording");
     let status = connection.status().encode(connection.protocol());
     let mut writer = CaptureWriter::create(&out, &connection.protocol().abi, &status)?;
     let mut state = Progress::default();

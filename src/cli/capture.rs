@@ -1,5 +1,6 @@
 //! `parser capture`: recorded traffic of a node.
 
+use std::cell::Cell;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use tracing::level_filters::LevelFilter;
 
-use super::{progress, reader_may_leave};
+use super::{block_on, progress, reader_may_leave};
 use crate::capture::file::Capture;
 use crate::capture::record::{self, RecordOptions};
 use crate::capture::serve::{Faults, Listener, ServeOptions, Server};
@@ -58,7 +59,7 @@ pub struct RecordArgs {
 pub struct ServeArgs {
     /// The recorded file
     pub file: PathBuf,
-    /// Address and port to listen on; port 0 takes a free one, which is printed
+    /// HOST:PORT or unix:PATH to listen on; port 0 takes a free one. The URL for clients is printed
     #[arg(long, value_name = "ADDR")]
     pub listen: String,
     /// Never end: behind the last block, play those from block N (2) on again, renumbered and linked anew
@@ -128,10 +129,12 @@ fn record(args: RecordArgs) -> Result<()> {
         stop,
         out: args.out.clone(),
     };
-    super::runtime()?.block_on(async {
+    block_on(async {
         let shutdown = Shutdown::on_signals()?;
         let bar = progress::blocks("recording", u64::from(stop));
+        let recorded_to = Cell::new(None);
         let recording = record::record(options, |state| {
+            recorded_to.set(Some(state.block));
             bar.set_position(state.block.into());
             bar.set_message(format!("{} frames, {} MB", state.frames, state.bytes >> 20));
         });
@@ -146,7 +149,10 @@ fn record(args: RecordArgs) -> Result<()> {
                 )?;
                 Ok(())
             }
-            () = shutdown.requested() => bail!("stopped: what was recorded is in {}.part", args.out.display()),
+            () = shutdown.requested() => match recorded_to.get() {
+                Some(block) => bail!("stopped: what was recorded, up to block {block}, is in {}.part", args.out.display()),
+                None => bail!("stopped: nothing was recorded"),
+            },
         }
     })
 }
@@ -166,11 +172,11 @@ fn serve(args: ServeArgs) -> Result<()> {
         },
         ..ServeOptions::default()
     };
-    super::runtime()?.block_on(async {
+    block_on(async {
         let shutdown = Shutdown::on_signals()?;
         let listener = Listener::bind(&args.listen)
             .await
-            .with_context(|| format!("failed to listen on {}", args.listen))?;
+            .with_context(|| format!("failed to listen on `{}` (HOST:PORT or unix:PATH)", args.listen))?;
         let mut server = Server::start(&capture, listener, options)?;
         writeln!(io::stdout(), "{}", server.url())?;
         io::stdout().flush()?;
@@ -184,7 +190,7 @@ fn serve(args: ServeArgs) -> Result<()> {
 fn decode(args: DecodeArgs) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let decoding = decode::decode(&args.file, Selection::default(), Style::default(), &mut out);
-    super::runtime()?.block_on(decoding)
+    block_on(decoding)
 }
 
 fn info(args: InfoArgs) -> Result<()> {
@@ -194,7 +200,7 @@ fn info(args: InfoArgs) -> Result<()> {
         serde_json::to_writer_pretty(&mut out, &info).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
-        write!(out, "{info}")?;
+        writeln!(out, "{info}")?;
     }
     Ok(())
 }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use tokio::runtime::Runtime;
 use tracing::warn;
 
 use crate::config::{Config, ConfigError, StartBlock};
@@ -113,7 +112,7 @@ fn run(args: RunArgs) -> Result<()> {
     for warning in config.warnings() {
         warn!("{warning}");
     }
-    runtime()?.block_on(async {
+    block_on(async {
         let shutdown = Shutdown::on_signals()?;
         let stats = Arc::new(Stats::default());
         tokio::select! {
@@ -123,9 +122,14 @@ fn run(args: RunArgs) -> Result<()> {
     })
 }
 
-/// The threads of sockets and timers. Decoding has its own.
-fn runtime() -> Result<Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(IO_THREADS).enable_all().build()?)
+/// Runs a command on threads for sockets and timers. Decoding has its own.
+fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(IO_THREADS).enable_all().build()?;
+    let ended = runtime.block_on(command);
+    // A question to the chain API that is under way must not hold the end up.
+    runtime.shutdown_background();
+    ended
 }
 
 fn check_config(file: &std::path::Path) -> Result<()> {

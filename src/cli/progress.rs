@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Instant, interval};
 use tracing::info;
 
+use crate::logging;
 use crate::pipeline::{Snapshot, Stats};
 
 /// The line at a terminal is drawn anew so often.
@@ -21,6 +22,7 @@ pub(super) fn blocks(what: &'static str, last: u64) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("{prefix} block {pos} of {len}  {msg}") {
         bar.set_style(style);
     }
+    logging::above(&bar);
     bar.with_prefix(what)
 }
 
@@ -31,6 +33,7 @@ pub(super) async fn show(stats: Arc<Stats>, stop_block: Option<u32>) {
     if let Ok(style) = ProgressStyle::with_template("{msg}") {
         bar.set_style(style);
     }
+    logging::above(&bar);
     let mut ticks = interval(if terminal { DRAW } else { LOG });
     ticks.tick().await;
     let (mut before, mut at) = (stats.snapshot(), Instant::now());

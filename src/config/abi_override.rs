@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::effective;
 use super::place::Place;
-use crate::chain_api::from_base64;
+use crate::base64;
 use crate::cursor::Cursor;
 use crate::hex;
 use crate::name::Name;
@@ -98,7 +98,7 @@ fn packed(bytes: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     // Base64 after hexadecimal: digits alone would be both.
     let from_hex = hex::parse(text).filter(|abi| has_abi_version(abi));
-    from_hex.or_else(|| from_base64(text).filter(|abi| has_abi_version(abi)))
+    from_hex.or_else(|| base64::decode(text).filter(|abi| has_abi_version(abi)))
 }
 
 fn has_abi_version(bytes: &[u8]) -> bool {
@@ -107,8 +107,8 @@ fn has_abi_version(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
+    use ::base64::Engine;
+    use ::base64::engine::general_purpose::STANDARD;
 
     use super::*;
 

@@ -5,19 +5,9 @@ use super::action::write_name;
 use super::envelope::Head;
 use super::sink::Sink;
 use crate::block::{Checksum, Position};
+use crate::chain::Fork;
 use crate::hex;
 use crate::resp::decimal;
-
-/// A fork: what a consumer has to undo.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fork {
-    /// The last block that both branches share.
-    pub common: u32,
-    /// The block that was published last before.
-    pub old_head: Position,
-    /// The blocks that are no more, newest first.
-    pub removed: Vec<Checksum>,
-}
 
 /// Writes a `fork` event; `block` is the one that follows the common block now.
 pub fn write_fork(chain: &Checksum, fork: &Fork, block: &Position, sink: &mut Sink) {

@@ -20,7 +20,7 @@ use crate::name::Name;
 use crate::plan::Plan;
 use crate::ship::protocol::Protocol;
 
-pub use control::{Fork, write_block, write_fork};
+pub use control::{write_block, write_fork};
 pub use decoded::Reason;
 pub use envelope::Envelope;
 pub use sink::{EntryIds, Sink, Written};

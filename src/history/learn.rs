@@ -87,7 +87,7 @@ impl History {
         }
         let mut missing = Vec::new();
         for (&name, contract) in plan.contracts.iter().filter(|(_, contract)| contract.decoded) {
-            if self.overriding(num, name).is_some() {
+            if self.overriding(num, name).is_some() || self.unknown.contains(&name) {
                 continue;
             }
             let first_action = contract.abi_sequence.map_or(u64::MAX, |[first, _]| first.0);
@@ -103,9 +103,15 @@ impl History {
                 Fallback::Fail => return Err(HistoryError::Missing { contract: name, block: num }),
                 Fallback::ChainApi { .. } => self.ask_chain_api(name).await,
             };
-            if let Some(version) = version {
-                self.add(num, name, version.clone());
-                learned.push((name, version));
+            match version {
+                Some(version) => {
+                    self.add(num, name, version.clone());
+                    learned.push((name, version));
+                }
+                None => {
+                    warn!(contract = %name, block = num, "the chain API does not know this account: its events are published undecoded");
+                    self.unknown.insert(name);
+                }
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tracing::warn;
 
 use crate::chain_api::ChainApi;
@@ -100,6 +100,10 @@ pub struct History {
     settled: LruCache<Name, Known>,
     /// Which contracts got a version in which reversible block (also those of earlier runs).
     reversible: BTreeMap<u32, Vec<Name>>,
+    /// Accounts that the chain API does not know: not asked for again.
+    unknown: FxHashSet<Name>,
+    /// Last common blocks of forks that may not be in Redis yet.
+    forks: Vec<u32>,
     /// The ABI sequence that each contract's next action must have.
     sequences: FxHashMap<Name, u32>,
     /// How often that was not so.
@@ -130,6 +134,8 @@ impl History {
             changes: VecDeque::new(),
             settled,
             reversible,
+            forks: Vec::new(),
+            unknown: FxHashSet::default(),
             sequences: FxHashMap::default(),
             sequence_gaps: 0,
         }
@@ -162,12 +168,17 @@ impl History {
         names.sort_unstable();
         names.dedup();
         // What is published below the fork is in Redis, what is not yet published is in memory. The lost
-        // versions are in Redis until the fork is published: till then these contracts stay in memory.
+        // versions are in Redis until the fork is published: till then these contracts stay in memory, and
+        // what Redis has above an earlier fork may be from before it.
+        self.forks.push(common);
+        let until = self.forks.iter().min().copied().unwrap_or(common);
         let loaded = match &mut self.store {
-            Some(store) => store.load(&names, common).await?,
+            Some(store) => store.load(&names, until).await?,
             None => names.iter().map(|_| Known::default()).collect(),
         };
-        self.changes.retain(|(block, _)| *block <= common);
+        for (block, _) in &mut self.changes {
+            *block = (*block).min(common.saturating_add(1));
+        }
         for (&name, mut known) in names.iter().zip(loaded) {
             if let Some(mut held) = self.changed.remove(&name).or_else(|| self.settled.pop(&name)) {
                 held.undo(common);
@@ -195,6 +206,8 @@ impl History {
             }
         }
         self.reversible = self.reversible.split_off(&block.saturating_add(1));
+        // A block above the common one that is irreversible stands on the new branch.
+        self.forks.retain(|&common| common >= block);
     }
 
     /// How many ABI versions were missed, by the receipts' count of them.
@@ -225,7 +238,7 @@ impl History {
         }
         for set in &plan.setabis {
             if let Some(sequence) = self.sequences.get_mut(&set.account) {
-                *sequence += 1;
+                *sequence = sequence.saturating_add(1);
             }
         }
     }
@@ -242,11 +255,9 @@ impl History {
         // A receipt is written after its action ran, so eosio's setabi of its own ABI counts itself.
         let set =
             plan.setabis.iter().filter(|set| set.account == name && set.global_sequence <= at).count() as u32;
-        if let Some(before) = before
-            && found > before + set
-        {
-            self.sequence_gaps += u64::from(found - before - set);
-            let expected = before + set;
+        let expected = before.map_or(found, |before| before.saturating_add(set));
+        if found > expected {
+            self.sequence_gaps += u64::from(found - expected);
             warn!(contract = %name, block = num, expected, found, "an ABI was set that this history has not seen");
         }
         found.saturating_sub(set)

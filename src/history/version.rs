@@ -2,10 +2,8 @@
 
 use std::sync::OnceLock;
 
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
-
 use crate::abi::{Abi, BadAbi, Deserializer};
+use crate::base64;
 
 /// A version of a contract's ABI.
 pub struct Version {
@@ -78,7 +76,7 @@ impl Version {
     pub fn member(&self) -> String {
         let from = if self.since == Since::CHAIN_API { "rpc:" } else { "" };
         let mut member = format!("{}:{:020}:{from}", self.since.block, self.since.sequence);
-        STANDARD.encode_string(&self.bytes, &mut member);
+        base64::encode(&self.bytes, &mut member);
         member
     }
 
@@ -95,7 +93,7 @@ impl Version {
             }
             None => (Since { block: score, sequence: Since::BEFORE }, member),
         };
-        let bytes = STANDARD.decode(text).or_else(|_| STANDARD_NO_PAD.decode(text)).map_err(|_| BadMember)?;
+        let bytes = base64::decode(text).ok_or(BadMember)?;
         Ok(Version::new(since, &bytes))
     }
 }

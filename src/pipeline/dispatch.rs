@@ -6,7 +6,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::intake::Ready;
 use crate::block::Checksum;
-use crate::event::{Block, EntryIds, Fork, Sink, write_block, write_fork};
+use crate::chain::Fork;
+use crate::event::{Block, EntryIds, Sink, write_block, write_fork};
 use crate::history::Version;
 use crate::keys::Keys;
 use crate::name::Name;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::abi::BadAbi;
 use crate::block::{Checksum, Position};
-use crate::chain::{Chain, Link};
-use crate::event::{Block, Envelope, Fork, ShipTypes, Style};
+use crate::chain::{Chain, Fork, Link};
+use crate::event::{Block, Envelope, ShipTypes, Style};
 use crate::filter::Filter;
 use crate::history::{History, HistoryError, Version};
 use crate::name::Name;
@@ -157,9 +157,9 @@ impl Intake {
         &self.chain
     }
 
-    /// Tells that blocks up to there are published.
-    pub fn published(&mut self, block: u32, last_irreversible: u32) {
-        self.history.settle(block.min(last_irreversible));
+    /// Tells that blocks up to there are published and irreversible.
+    pub fn settle(&mut self, block: u32) {
+        self.history.settle(block);
     }
 
     /// Takes a block; `None` where it is one that was published already.

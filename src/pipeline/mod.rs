@@ -177,8 +177,14 @@ impl Pipeline<'_> {
             info!("Redis is back");
         }
         let ended = self.publish(first, checkpoint, connection, &server, shutdown).await;
-        if ended.is_ok() {
-            // Else it runs out by itself.
+        let again = match &ended {
+            Err(TurnError::Redis(failure) | TurnError::Feed(FeedError::Redis(failure))) => {
+                failure.is_transient()
+            }
+            _ => false,
+        };
+        if !again {
+            // Where that fails it runs out by itself.
             let _ = self.lease.release(&server).await;
         }
         ended
@@ -204,8 +210,7 @@ impl Pipeline<'_> {
         let _forwarding = Task::spawn(forward(decoding, units));
         let _trimming = self.trimming(server).map(Task::spawn);
 
-        let resumed = checkpoint.block;
-        if let Some(block) = resumed {
+        if let Some(block) = checkpoint.block {
             match self.settings.range.start {
                 // Said at the start only: later on the checkpoint is this run's own.
                 Some(start) if first.is_some() => info!(
@@ -220,12 +225,11 @@ impl Pipeline<'_> {
                 return Ok(Turn::Done);
             }
         }
-        let feed = tokio::select! {
+        let mut feed = tokio::select! {
             feed = self.feed(&checkpoint, server, queue) => feed?,
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
             () = shutdown.requested() => return Ok(Turn::Done),
         };
-        let mut feed = feed;
         let fed = tokio::select! {
             biased;
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
@@ -275,7 +279,8 @@ impl Pipeline<'_> {
         let history =
             History::new(Some(store), self.settings.fallback(), self.settings.overrides.clone(), reversible);
         let part = checkpoint.block.zip(checkpoint.part);
-        let chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
+        let mut chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
+        chain.settle(checkpoint.last_irreversible);
         let selection = self.settings.selection.clone();
         let blocks = selection.blocks;
         let half = (self.config.max_in_flight_bytes / 2) as usize;
@@ -371,9 +376,9 @@ impl From<FeedError> for RunError {
     fn from(error: FeedError) -> RunError {
         match error {
             FeedError::Node(error) => error.into(),
-            FeedError::Start(_) | FeedError::Intake(IntakeError::Start { .. }) => {
-                RunError::Unfit(error.to_string())
-            }
+            FeedError::Start(_)
+            | FeedError::StartAboveStop { .. }
+            | FeedError::Intake(IntakeError::Start { .. }) => RunError::Unfit(error.to_string()),
             _ => RunError::Failed(error.to_string()),
         }
     }

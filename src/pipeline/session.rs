@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tracing::{info, warn};
 
 use super::dispatch::{Dispatch, WriterGone};
@@ -46,6 +46,14 @@ pub enum FeedError {
     /// The start cannot be had.
     #[error(transparent)]
     Start(StartError),
+    /// There is nothing between start and stop.
+    #[error("reading would begin with block {start}, which is above the last block to publish ({stop})")]
+    StartAboveStop {
+        /// The first block.
+        start: u32,
+        /// The last block.
+        stop: u32,
+    },
     /// The node's own ABI cannot be used.
     #[error("the ABI that the node sent first is broken: {0}")]
     Protocol(BadAbi),
@@ -75,10 +83,10 @@ pub struct Feed<'a> {
     pub range: &'a Range,
     pub intake: Intake,
     pub dispatch: Dispatch,
-    pub hold: Hold<OwnedSemaphorePermit>,
+    pub hold: Hold<usize>,
     pub progress: watch::Receiver<Progress>,
     pub stats: Arc<Stats>,
-    /// Bounds the bytes of frames that are not decoded yet, in KiB.
+    /// Bounds the bytes of frames that are not decoded yet, in KiB. Those held back come on top.
     pub frames: Arc<Semaphore>,
     pub frames_kib: u32,
     /// Waits before asking again for missing blocks.
@@ -104,7 +112,9 @@ impl Feed<'_> {
                 Ok(()) => return Ok(()),
                 Err(Lost::Again(error)) => self.node.lost(&endpoint, &error),
                 Err(Lost::Gap(error)) => {
-                    warn!(endpoint = %endpoint, %error, "asking the node again from the last block published");
+                    if self.gaps.attempts() == 0 {
+                        warn!(endpoint = %endpoint, %error, "asking the node again from the last block published");
+                    }
                     tokio::time::sleep(self.gaps.next_wait().unwrap_or_default()).await;
                 }
                 Err(Lost::Unusable(error)) => {
@@ -137,6 +147,9 @@ impl Feed<'_> {
                 (start, Vec::new(), Some(start))
             }
         };
+        if let Some(stop) = self.range.stop.filter(|stop| start > *stop) {
+            return Err(Lost::Over(FeedError::StartAboveStop { start, stop }));
+        }
         check_start(&status, start).map_err(unusable)?;
         self.intake
             .connected(connection.protocol().clone(), &status, asked)
@@ -145,7 +158,7 @@ impl Feed<'_> {
         let stop = self.range.stop.filter(|_| self.hold.is_off());
         info!(endpoint = %connection.endpoint(), start, head = status.head.num, "reading blocks");
         let (mut frames, acks) = connection.request(start, stop, &positions).await.map_err(Lost::Again)?;
-        let mut due = Due { units: VecDeque::new(), acks };
+        let mut due = Due { results: VecDeque::new(), acks };
         loop {
             tokio::select! {
                 frame = frames.next() => match frame {
@@ -170,11 +183,12 @@ impl Feed<'_> {
             due.acks.ack(1);
             return Ok(false);
         }
-        let kib = ((bytes.len() >> 10) as u32).clamp(1, self.frames_kib);
-        let permit = self.frames.clone().acquire_many_owned(kib).await.map_err(|_| over(WriterGone))?;
-        let dropped = self.hold.push(result, permit);
+        let dropped = self.hold.push(result, bytes.len());
         due.acks.ack(dropped);
-        while let Some((result, permit)) = self.hold.pop() {
+        while let Some((result, bytes)) = self.hold.pop() {
+            // Not before: frames held back give nothing free until others come.
+            let kib = ((bytes >> 10) as u32).clamp(1, self.frames_kib);
+            let permit = self.frames.clone().acquire_many_owned(kib).await.map_err(|_| over(WriterGone))?;
             let Some(ready) = self.intake.take(&result).await.map_err(lost)? else {
                 due.acks.ack(1);
                 continue;
@@ -182,9 +196,10 @@ impl Feed<'_> {
             self.useless = 0;
             self.gaps.reset();
             let taken = ready.position.num;
+            let settled = taken.min(ready.last_irreversible);
             self.stats.taken(&ready);
             self.dispatch.block(ready, permit).await.map_err(over)?;
-            due.units.push_back(self.units_before + self.dispatch.units());
+            due.results.push_back(DueResult { units: self.units_before + self.dispatch.units(), settled });
             if self.range.stop.is_some_and(|stop| taken >= stop) {
                 return Ok(true);
             }
@@ -197,24 +212,29 @@ impl Feed<'_> {
     fn published(&mut self, due: &mut Due) {
         let progress = self.progress.borrow_and_update().clone();
         let mut count = 0;
-        while due.units.front().is_some_and(|&units| units <= progress.units) {
-            due.units.pop_front();
+        while let Some(result) = due.results.pop_front_if(|result| result.units <= progress.units) {
+            // By what was irreversible then: of what comes later, a fork may not be published yet.
+            self.intake.settle(result.settled);
             count += 1;
         }
         if let Some(block) = progress.block {
             self.stats.published(block.num, progress.entries);
-            let complete = if progress.part.is_some() { block.num.saturating_sub(1) } else { block.num };
-            let irreversible = self.stats.irreversible();
-            self.intake.published(complete, irreversible);
         }
         due.acks.ack(count);
     }
 }
 
-/// Results not acknowledged yet: each until so many units are published.
+/// Results not acknowledged yet.
 struct Due {
-    units: VecDeque<u64>,
+    results: VecDeque<DueResult>,
     acks: Acks,
+}
+
+/// A result that is published when so many units are.
+struct DueResult {
+    units: u64,
+    /// Up to which block all is then published for good.
+    settled: u32,
 }
 
 fn over(error: WriterGone) -> Lost {

@@ -10,7 +10,7 @@ use crate::block::Checksum;
 use crate::chain_api::ChainApi;
 use crate::config::{self, AbiFallback, Config, WhenFull};
 use crate::event::Style;
-use crate::history::{Fallback, Override, Since, Version};
+use crate::history::{Fallback, Override, Says, Since, Version};
 use crate::keys::Keys;
 use crate::plan::Selection;
 use crate::publish::{Lease, Server, StreamIds, writer};
@@ -63,7 +63,7 @@ impl Settings {
             },
             selection: selection(config),
             style: style(config),
-            overrides: overrides(config),
+            overrides: overrides(config)?,
             range: Range {
                 start: config.start_block,
                 stop: config.stop_block,
@@ -154,11 +154,18 @@ pub fn style(config: &Config) -> Style {
     }
 }
 
-fn overrides(config: &Config) -> Vec<Override> {
-    let overrides = config.abi.overrides.iter().map(|o| Override {
-        contract: o.contract,
-        blocks: o.from_block..=o.to_block.unwrap_or(u32::MAX),
-        abi: Arc::new(Version::new(Since { block: o.from_block, sequence: Since::BEFORE }, &o.abi)),
+fn overrides(config: &Config) -> Result<Vec<Override>, RunError> {
+    let overrides = config.abi.overrides.iter().map(|o| {
+        let version = Version::new(Since { block: o.from_block, sequence: Since::BEFORE }, &o.abi);
+        if let Says::Bad(bad) = version.says(style(config).deserializer) {
+            return Err(RunError::Unfit(format!(
+                "abi.overrides: {} for `{}` is no ABI that can be used: {bad}",
+                o.file.display(),
+                o.contract
+            )));
+        }
+        let blocks = o.from_block..=o.to_block.unwrap_or(u32::MAX);
+        Ok(Override { contract: o.contract, blocks, abi: Arc::new(version) })
     });
     overrides.collect()
 }

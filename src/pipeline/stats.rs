@@ -8,7 +8,6 @@ use super::intake::Ready;
 #[derive(Debug, Default)]
 pub struct Stats {
     head: AtomicU32,
-    irreversible: AtomicU32,
     published: AtomicU32,
     entries: AtomicU64,
     /// Time of the newest block taken, in milliseconds since 1970.
@@ -46,7 +45,6 @@ impl Stats {
     }
 
     pub(super) fn taken(&self, ready: &Ready) {
-        self.irreversible.store(ready.last_irreversible, Relaxed);
         self.time_ms.store(ready.block.plan.header.time_ms(), Relaxed);
         self.forks.fetch_add(ready.fork.is_some().into(), Relaxed);
     }
@@ -54,10 +52,6 @@ impl Stats {
     pub(super) fn published(&self, block: u32, entries: u64) {
         self.published.store(block, Relaxed);
         self.entries.store(entries, Relaxed);
-    }
-
-    pub(super) fn irreversible(&self) -> u32 {
-        self.irreversible.load(Relaxed)
     }
 
     /// The numbers now.
