@@ -90,19 +90,20 @@ async fn pipeline(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Re
         .build()
         .map_err(|error| RunError::Failed(format!("the decoding threads cannot be started: {error}")))?;
     // The chain's id is part of the keys, so the node comes first.
-    let mut node = settings.node(None);
+    let mut node = settings.node();
     let first = tokio::select! {
         connected = node.connect() => connected?,
         () = shutdown.requested() => return Ok(()),
     };
     let chain_id = first.chain_id();
+    node.expect_chain(chain_id);
     let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
     let mut pipeline = Pipeline {
         config,
         lease: Lease::new(&keys),
         keys,
         chain_id,
-        node: settings.node(Some(chain_id)),
+        node,
         settings,
         pool: Arc::new(pool),
         stats,

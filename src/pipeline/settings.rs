@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::RunError;
 use super::session::Range;
 use crate::abi::Deserializer;
-use crate::block::Checksum;
 use crate::chain_api::ChainApi;
 use crate::config::{self, AbiFallback, Config, WhenFull};
 use crate::event::Style;
@@ -96,9 +95,9 @@ impl Settings {
         })
     }
 
-    /// The endpoints, of the chain that the configuration names or of the one that is known by now.
-    pub fn node(&self, chain_id: Option<Checksum>) -> Node {
-        Node::new(NodeOptions { chain_id: chain_id.or(self.node.chain_id), ..self.node.clone() })
+    /// The endpoints.
+    pub fn node(&self) -> Node {
+        Node::new(self.node.clone())
     }
 
     /// What to do about contracts without a known ABI.

@@ -166,6 +166,11 @@ impl Node {
         &self.options
     }
 
+    /// From now on all endpoints must be of this chain, that of the first one that answered.
+    pub fn expect_chain(&mut self, chain_id: Checksum) {
+        Arc::make_mut(&mut self.options).chain_id = Some(chain_id);
+    }
+
     /// Connects to the next endpoint that answers, trying for ever (or [`NodeOptions::max_attempts`] times) with
     /// a wait after each round. Called again after a connection is lost, it begins with the endpoint behind that one.
     /// Each change is logged once, not each attempt.
