@@ -122,6 +122,11 @@ impl Found {
                 Some(format!("its last id known is {id}, which does not begin with a block number"))
             }
             // A stream that was removed, and perhaps made anew by a consumer's XGROUP CREATE, is empty.
+            Some(id) if self.events_last > id => Some(format!(
+                "its last id is {}, but the checkpoint's is {id} (this is also how it looks after Redis was killed while writing a \
+                 transaction to its append-only file, and started twice without `redis-check-aof --fix`)",
+                self.events_last
+            )),
             Some(id) if self.events_last != id && self.events_last != EntryId::ZERO => {
                 Some(format!("its last id is {}, but the checkpoint's is {id}", self.events_last))
             }
