@@ -4,21 +4,9 @@ use super::Block;
 use super::action::write_name;
 use super::decoded::{Subject, SubjectKind};
 use super::sink::Sink;
-use crate::cursor::{Cursor, CursorError};
-use crate::name::Name;
 use crate::plan::{RowRun, Table, TableKind};
 use crate::resp::decimal;
-use crate::walk::{Row, Rows};
-
-/// `contract_row_v0`.
-struct ContractRow<'a> {
-    code: Name,
-    scope: Name,
-    table: Name,
-    primary_key: u64,
-    payer: Name,
-    value: &'a [u8],
-}
+use crate::walk::{ContractRow, Row, Rows};
 
 impl Block {
     /// Writes the rows of a run that pass the filters.
@@ -63,23 +51,6 @@ impl Block {
         let failure = self.write_row_value(subject, self.abis.get(&fields.code), out);
         write_present(row, out);
         sink.end(failure.as_ref());
-    }
-}
-
-// === impl ContractRow ===
-
-impl<'a> ContractRow<'a> {
-    fn read(row: &'a [u8]) -> Result<ContractRow<'a>, CursorError> {
-        let mut cursor = Cursor::new(row);
-        cursor.varuint32()?;
-        Ok(ContractRow {
-            code: cursor.name()?,
-            scope: cursor.name()?,
-            table: cursor.name()?,
-            primary_key: cursor.u64()?,
-            payer: cursor.name()?,
-            value: cursor.bytes()?,
-        })
     }
 }
 

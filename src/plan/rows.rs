@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use super::{Plan, RowRun, Selection, Table};
 use crate::cursor::{Cursor, CursorError};
 use crate::ship::protocol::Protocol;
-use crate::walk::{Row, Rows, tables};
+use crate::walk::{AccountRow, ContractRow, Row, Rows, tables};
 
 /// The SHiP tables, by what the start of their rows says about which row it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Plan {
             } else {
                 let wanted = selection.native_deltas && selection.filter.native_delta(table.name);
                 let runs = Runs::new(index, selection, table.rows, wanted.then_some(&mut native));
-                self.native_rows(kind, table.name == "account", deltas, runs, &mut removed)?
+                self.native_rows(kind, table.name == "account", runs, &mut removed)?
             };
             self.tables.push(Table { kind, name: table.name.to_owned(), removed });
             Ok(rows)
@@ -104,18 +104,14 @@ impl Plan {
     ) -> Result<Rows<'a>, CursorError> {
         let mut known = None;
         while let Some((at, row)) = runs.next()? {
-            let key = TableKind::ContractRow.key(row.data).map_err(|e| in_row(at, &e))?;
-            if runs.out.is_none() {
-                continue;
-            }
-            let mut names = Cursor::new(key);
-            let (code, scope, table) = (names.name()?, names.name()?, names.name()?);
-            if !selection.filter.delta(code, scope, table) {
+            let ContractRow { code, scope, table, .. } =
+                ContractRow::read(row.data).map_err(|e| in_row(at, &e))?;
+            if runs.out.is_none() || !selection.filter.delta(code, scope, table) {
                 continue;
             }
             runs.entry();
             if !row.present {
-                removed.insert(key.into());
+                removed.insert(TableKind::ContractRow.key(row.data)?.into());
             }
             if known != Some(code) {
                 known = Some(code);
@@ -129,25 +125,16 @@ impl Plan {
         &mut self,
         kind: TableKind,
         accounts: bool,
-        deltas: &'a [u8],
         mut runs: Runs<'a, '_>,
         removed: &mut FxHashSet<Box<[u8]>>,
     ) -> Result<Rows<'a>, CursorError> {
         while let Some((at, row)) = runs.next()? {
             let key = kind.key(row.data).map_err(|e| in_row(at, &e))?;
             if accounts && row.present {
-                // account_v0: name, creation date, abi
-                let mut cursor = Cursor::new(row.data);
-                let abi = cursor
-                    .varuint32()
-                    .and_then(|_| cursor.name())
-                    .and_then(|name| cursor.skip(4).map(|()| name))
-                    .and_then(|name| cursor.bytes().map(|abi| (name, abi.len())));
-                let (name, len) = abi.map_err(|e| in_row(at, &e))?;
-                let data_at = runs.rows.at() - row.data.len();
-                let end = data_at + cursor.at();
-                debug_assert!(end <= deltas.len());
-                self.account_rows.push((name, end - len..end));
+                let AccountRow { name, abi } = AccountRow::read(row.data).map_err(|e| in_row(at, &e))?;
+                // It ends the row.
+                let end = runs.rows.at();
+                self.account_rows.push((name, end - abi.len()..end));
             }
             if runs.out.is_none() {
                 continue;

@@ -8,6 +8,6 @@ mod delta;
 mod header;
 mod trace;
 
-pub use delta::{Row, Rows, Table, tables};
+pub use delta::{AccountRow, ContractRow, Row, Rows, Table, tables};
 pub use header::Header;
 pub use trace::{ActionTrace, Receipt, Span, auth_sequence, authorization, transactions};
