@@ -1,6 +1,7 @@
 //! Learning ABIs from a block: from its setabi actions, from its rows of `account`, and, for
 //! contracts without any history, from the chain API.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -50,12 +51,13 @@ impl History {
             last_set.insert(set.account, version.clone());
             learned.push((set.account, version));
         }
-        let mut rows: FxHashMap<Name, Arc<Version>> = FxHashMap::default();
-        for (name, at) in &plan.account_rows {
+        // A row changed, removed and made again in one block is listed more than once: the last one holds.
+        let rows: FxHashMap<Name, &Range<usize>> =
+            plan.account_rows.iter().map(|(name, at)| (*name, at)).collect();
+        for (name, at) in rows {
             let abi = plan.deltas.get(at.clone()).unwrap_or_default();
-            let known = self.known(*name);
-            let newest = rows.get(name).or_else(|| last_set.get(name));
-            let (newest, first) = match (newest, &known) {
+            let known = self.known(name);
+            let (newest, first) = match (last_set.get(&name), &known) {
                 (Some(version), _) => (Some(version), false),
                 (None, Some(known)) => (known.newest(), !known.has_block_versions()),
                 (None, None) => (None, true),
@@ -65,9 +67,7 @@ impl History {
             }
             // The first that is ever heard of a contract was in force already; a change nobody saw happen holds from the block's end.
             let sequence = if first { Since::BEFORE } else { Since::END };
-            let version = Arc::new(Version::new(Since { block: num, sequence }, abi));
-            rows.insert(*name, version.clone());
-            learned.push((*name, version));
+            learned.push((name, Arc::new(Version::new(Since { block: num, sequence }, abi))));
         }
         for (name, version) in &learned {
             self.add(num, *name, version.clone());
