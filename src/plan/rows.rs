@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use super::{Plan, RowRun, Selection, Table};
 use crate::cursor::{Cursor, CursorError};
 use crate::ship::protocol::Protocol;
-use crate::walk::{Row, Rows, tables};
+use crate::walk::{Row, Rows, tables, variant};
 
 /// The SHiP tables, by what the start of their rows says about which row it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Plan {
     ) -> Result<Rows<'a>, CursorError> {
         let mut known = None;
         while let Some((at, row)) = runs.next()? {
-            let key = TableKind::ContractRow.key(row.data).map_err(|e| in_row(at, &e))?;
+            let key = contract_row(row.data).map_err(|e| in_row(at, &e))?;
             if runs.out.is_none() {
                 continue;
             }
@@ -158,6 +158,20 @@ impl Plan {
             }
         }
         Ok(runs.finish())
+    }
+}
+
+/// Checks that a row of a contract is whole, so that an event can be made of it; gives its key.
+fn contract_row(row: &[u8]) -> Result<&[u8], CursorError> {
+    let mut cursor = Cursor::new(row);
+    // `ship::protocol` knows of no other version.
+    variant(&mut cursor, 0, "contract_row")?;
+    let key = cursor.take(TableKind::ContractRow.key_len() as u64)?;
+    cursor.skip(8)?; // payer
+    cursor.bytes()?;
+    match cursor.left() {
+        0 => Ok(key),
+        left => Cursor::invalid(cursor.at(), format!("{left} bytes behind its end")),
     }
 }
 

@@ -10,4 +10,5 @@ mod trace;
 
 pub use delta::{Row, Rows, Table, tables};
 pub use header::Header;
+pub(crate) use trace::variant;
 pub use trace::{ActionTrace, Receipt, Span, auth_sequence, authorization, transactions};

@@ -266,7 +266,8 @@ fn signature(cursor: &mut Cursor<'_>) -> Result<()> {
     }
 }
 
-pub(super) fn variant(cursor: &mut Cursor<'_>, known: u32, name: &str) -> Result<()> {
+/// Reads which type of the variant `name` follows: it must be the known one.
+pub(crate) fn variant(cursor: &mut Cursor<'_>, known: u32, name: &str) -> Result<()> {
     let at = cursor.at();
     let version = cursor.varuint32()?;
     if version != known {
