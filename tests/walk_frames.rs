@@ -76,6 +76,31 @@ fn a_table_whose_name_would_break_the_events_is_refused() {
 }
 
 #[test]
+fn a_contracts_row_that_is_not_whole_is_an_error_and_not_left_out() {
+    let protocol = made::protocol();
+    let whole = made::block(10, 0).row("game", 1, &[1, 2, 3]).tables[0].1[0].1.clone();
+    let rows = |row: &[u8]| {
+        let result = made::block(10, 0).delta("contract_row", true, row.to_vec()).result(&protocol);
+        let block = result.block.expect("a block");
+        plan(&protocol, &block, Bytes::new(), result.deltas.expect("deltas")).map(|plan| plan.entries())
+    };
+    assert_eq!(rows(&whole).ok(), Some(1));
+    for end in 0..whole.len() {
+        let error = rows(&whole[..end]).expect_err("cut short").to_string();
+        assert!(
+            error.contains("bytes needed at byte") && error.contains("a row that does not read"),
+            "{error}"
+        );
+    }
+    let error = rows(&[&whole[..], &[0]].concat()).expect_err("too long").to_string();
+    assert!(error.contains("1 bytes behind the end of the row"), "{error}");
+    let mut later = whole;
+    later[0] = 1;
+    let error = rows(&later).expect_err("unknown").to_string();
+    assert!(error.contains("contract_row of unknown variant 1"), "{error}");
+}
+
+#[test]
 fn lengths_that_lie_cost_no_memory() {
     let (protocol, frames) = frames();
     let huge = [0xff, 0xff, 0xff, 0xff, 0x0f];
