@@ -51,7 +51,9 @@ static TAUGHT: LazyLock<Taught> = LazyLock::new(|| {
 
 fuzz_target!(|input: &[u8]| {
     let taught = &*TAUGHT;
-    let Ok(result) = BlockResult::decode(&Bytes::copy_from_slice(input), &taught.capture.protocol) else { return };
+    let Ok(result) = BlockResult::decode(&Bytes::copy_from_slice(input), &taught.capture.protocol) else {
+        return;
+    };
     let selections = [
         Selection::default(),
         // Everything apart, in many parts.
@@ -98,7 +100,8 @@ fn history() -> History {
 
 fn plan(capture: &Capture, result: &BlockResult, selection: &Selection) -> Option<Plan> {
     let block = result.block.as_ref()?;
-    let (traces, deltas) = (result.traces.clone().unwrap_or_default(), result.deltas.clone().unwrap_or_default());
+    let (traces, deltas) =
+        (result.traces.clone().unwrap_or_default(), result.deltas.clone().unwrap_or_default());
     Plan::new(&capture.protocol, selection, block, traces, deltas).ok()
 }
 
