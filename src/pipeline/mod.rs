@@ -10,7 +10,7 @@ mod session;
 mod settings;
 mod stats;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -306,7 +306,7 @@ impl Pipeline<'_> {
             frames_kib,
             gaps: Backoff::new(self.config.reconnect.backoff.clone(), None),
             units_before: self.progress.borrow().units,
-            useless: 0,
+            useless: HashSet::new(),
             node: &mut self.node,
         })
     }

@@ -1,7 +1,7 @@
 //! Reading the node: connect, ask, take what comes, hand it on, acknowledge what is published; and
 //! again when the node goes away.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, watch};
@@ -93,8 +93,8 @@ pub struct Feed<'a> {
     pub gaps: Backoff,
     /// Units published when this began.
     pub units_before: u64,
-    /// Nodes found useless in a row.
-    pub useless: usize,
+    /// Endpoints found useless since the last block.
+    pub useless: HashSet<String>,
 }
 
 // === impl Feed ===
@@ -118,8 +118,8 @@ impl Feed<'_> {
                     tokio::time::sleep(self.gaps.next_wait().unwrap_or_default()).await;
                 }
                 Err(Lost::Unusable(error)) => {
-                    self.useless += 1;
-                    if self.useless >= self.node.options().endpoints.len() {
+                    self.useless.insert(endpoint.to_string());
+                    if self.useless.len() >= self.node.options().endpoints.len() {
                         return Err(error);
                     }
                     warn!(endpoint = %endpoint, %error, "this node cannot be used: trying the next one");
@@ -193,7 +193,7 @@ impl Feed<'_> {
                 due.acks.ack(1);
                 continue;
             };
-            self.useless = 0;
+            self.useless.clear();
             self.gaps.reset();
             let taken = ready.position.num;
             let settled = taken.min(ready.last_irreversible);
