@@ -63,6 +63,7 @@ async fn transactions(keys: &Keys) -> (Duration, u64) {
         keys: keys.clone(),
         token: lease.token().to_owned(),
         stream_ids: StreamIds::Block,
+        selection: "all".to_owned(),
         pause_at: None,
         reply_limit: Duration::from_secs(10),
     };

@@ -76,6 +76,7 @@ impl Run {
             keys: keys(),
             token: lease.token().to_owned(),
             stream_ids: StreamIds::Block,
+            selection: "all".to_owned(),
             pause_at,
             reply_limit: Duration::from_secs(10),
         };

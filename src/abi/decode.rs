@@ -15,11 +15,14 @@ use super::{DecodeError, Decoded, Reason, key, text, value};
 pub(super) const LEVELS: u16 = 512;
 
 /// JSON that may be written whatever the bytes.
-pub(super) const FREE_TEXT: usize = 1 << 20;
+pub(super) const FREE_TEXT: usize = 16 << 10;
 
 /// JSON that may be written for each byte of data, beside [`FREE_TEXT`]: values that take no bytes (structs without
 /// fields, and arrays of them) would else make gigabytes out of nothing.
-pub(super) const TEXT_PER_BYTE: usize = 1024;
+pub(super) const TEXT_PER_BYTE: usize = 128;
+
+/// JSON of one value, at most: Redis takes no string above 512 MB, and one action must not fill the memory.
+pub(super) const MOST_TEXT: usize = 64 << 20;
 
 thread_local! {
     /// The stack is kept between runs: one allocation a thread, not one a value.
@@ -41,7 +44,9 @@ pub(super) fn decode(
         stack: STACK.take(),
         depth: [0; 3],
         levels,
-        most: from.saturating_add(FREE_TEXT).saturating_add(data.len().saturating_mul(TEXT_PER_BYTE)),
+        most: from.saturating_add(
+            MOST_TEXT.min(data.len().saturating_mul(TEXT_PER_BYTE).saturating_add(FREE_TEXT)),
+        ),
         repaired: false,
     };
     let result = match run.value(root, out) {

@@ -49,7 +49,9 @@ pub async fn decode(
         if blocks {
             write_block(&chain_id, &ready.block, &ready.position, &ready.previous, &mut sink);
         }
-        out.write_all(&sink.finish().0)?;
+        for chunk in sink.finish() {
+            out.write_all(&chunk.bytes)?;
+        }
     }
     out.flush()?;
     Ok(())

@@ -23,7 +23,7 @@ use crate::ship::protocol::Protocol;
 pub use control::{write_block, write_fork};
 pub use decoded::Reason;
 pub use envelope::Envelope;
-pub use sink::{EntryIds, Sink, Written};
+pub use sink::{Chunk, EntryIds, Sink, Written};
 
 /// How events are written, the same for all blocks.
 #[derive(Debug, Clone, Default)]

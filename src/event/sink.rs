@@ -6,6 +6,7 @@ use super::decoded::Failure;
 use super::envelope::Head;
 use crate::hex;
 use crate::keys::Keys;
+use crate::publish::EntryId;
 use crate::resp;
 
 /// The ids that entries get.
@@ -35,10 +36,20 @@ pub struct Written {
     pub no_abi: u64,
 }
 
+/// Commands or lines, and what they are.
+pub struct Chunk {
+    /// The commands or lines.
+    pub bytes: Vec<u8>,
+    /// How much they are.
+    pub written: Written,
+}
+
 /// See the module's documentation.
 pub struct Sink {
-    /// The commands or lines.
-    pub out: Vec<u8>,
+    /// The commands or lines of the chunk being written.
+    pub(super) out: Vec<u8>,
+    /// Chunks that are full.
+    full: Vec<Chunk>,
     framing: Framing,
     /// How many entries to leave out still.
     skip: u64,
@@ -72,6 +83,10 @@ struct Stream {
     letters: Vec<u8>,
     letter_commands: usize,
 }
+
+/// Commands are cut into chunks of about so many bytes: data can decode to many times its size, and what goes to
+/// Redis at once must be sent well within the lease's time.
+const CHUNK_BYTES: usize = 4 << 20;
 
 /// Failure counters are kept for a day.
 const FAILURES_TTL_SECONDS: u64 = 24 * 60 * 60;
@@ -123,12 +138,24 @@ impl Sink {
     }
 
     fn with(framing: Framing, out: Vec<u8>) -> Sink {
-        Sink { out, framing, skip: 0, written: Written::default(), start: 0, json: 0, event_id: 0..0 }
+        Sink {
+            out,
+            full: Vec::new(),
+            framing,
+            skip: 0,
+            written: Written::default(),
+            start: 0,
+            json: 0,
+            event_id: 0..0,
+        }
     }
 
     /// Starts an event.
     #[inline]
     pub(super) fn begin(&mut self, head: &Head) {
+        if self.out.len() > CHUNK_BYTES && matches!(self.framing, Framing::Stream(_)) {
+            self.cut();
+        }
         self.start = self.out.len();
         if let Framing::Stream(stream) = &self.framing {
             self.out.extend_from_slice(&stream.events);
@@ -208,16 +235,24 @@ impl Sink {
         stream.letter_commands += 2;
     }
 
-    /// What was written, and how much.
-    pub fn finish(mut self) -> (Vec<u8>, Written) {
+    /// Ends the chunk, with its dead letters.
+    #[cold]
+    fn cut(&mut self) {
         if let Framing::Stream(stream) = &mut self.framing
             && !stream.letters.is_empty()
         {
             self.out.append(&mut stream.letters);
             self.out.extend_from_slice(&stream.expire);
-            self.written.commands += stream.letter_commands + 1;
+            self.written.commands += std::mem::take(&mut stream.letter_commands) + 1;
         }
-        (self.out, self.written)
+        let (bytes, written) = (std::mem::take(&mut self.out), std::mem::take(&mut self.written));
+        self.full.push(Chunk { bytes, written });
+    }
+
+    /// What was written: at least one chunk, and one alone of lines.
+    pub fn finish(mut self) -> Vec<Chunk> {
+        self.cut();
+        self.full
     }
 }
 
@@ -251,6 +286,14 @@ impl EntryIds {
         match self {
             EntryIds::Block { first, next } => EntryIds::Block { first, next: next + count },
             EntryIds::Auto => EntryIds::Auto,
+        }
+    }
+
+    /// The next id, where it is known.
+    pub fn first_id(self) -> Option<EntryId> {
+        match self {
+            EntryIds::Block { first, next } => Some(EntryId { first, second: next }),
+            EntryIds::Auto => None,
         }
     }
 

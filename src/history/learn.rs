@@ -151,14 +151,24 @@ impl History {
                 names.push(name);
             }
         }
-        let mut known = self.changed.remove(&name).or_else(|| self.settled.pop(&name)).unwrap_or_default();
+        let mut known = self.take(name);
         known.add(version);
         self.change(num, name, known);
     }
 
+    /// Takes what is known of a contract, to be given back by [`History::change`].
+    pub(super) fn take(&mut self, name: Name) -> Known {
+        match self.changed.get_mut(&name) {
+            Some(held) => std::mem::take(&mut held.known),
+            None => self.settled.pop(&name).unwrap_or_default(),
+        }
+    }
+
     /// Keeps a contract in memory until block `num` is settled.
     pub(super) fn change(&mut self, num: u32, name: Name, known: Known) {
-        self.changed.insert(name, known);
+        let held = self.changed.entry(name).or_default();
+        held.known = known;
+        held.changes += 1;
         self.changes.push_back((num, name));
     }
 }

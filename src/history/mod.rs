@@ -93,7 +93,7 @@ pub struct History {
     fallback: Fallback,
     overrides: Vec<Override>,
     /// Contracts with a version that a fork may take back or that is not in Redis yet.
-    changed: FxHashMap<Name, Known>,
+    changed: FxHashMap<Name, Held>,
     /// In which blocks they changed, oldest first.
     changes: VecDeque<(u32, Name)>,
     /// All others used lately; what is not here can be loaded.
@@ -108,6 +108,14 @@ pub struct History {
     sequences: FxHashMap<Name, u32>,
     /// How often that was not so.
     sequence_gaps: u64,
+}
+
+/// A contract in [`History::changed`].
+#[derive(Default)]
+struct Held {
+    known: Known,
+    /// How often it stands in [`History::changes`].
+    changes: usize,
 }
 
 // === impl History ===
@@ -180,10 +188,9 @@ impl History {
             *block = (*block).min(common.saturating_add(1));
         }
         for (&name, mut known) in names.iter().zip(loaded) {
-            if let Some(mut held) = self.changed.remove(&name).or_else(|| self.settled.pop(&name)) {
-                held.undo(common);
-                known.merge(held);
-            }
+            let mut held = self.take(name);
+            held.undo(common);
+            known.merge(held);
             self.change(common.saturating_add(1), name, known);
         }
         self.sequences.clear();
@@ -196,13 +203,14 @@ impl History {
             && changed <= block
         {
             self.changes.pop_front();
-            if let Some(mut known) = self.changed.remove(&name) {
-                known.forget_below(block);
-                if known.newest().is_some_and(|version| version.since.block > block) {
-                    self.changed.insert(name, known);
-                } else {
-                    self.settled.put(name, known);
-                }
+            let Some(held) = self.changed.get_mut(&name) else { continue };
+            held.known.forget_below(block);
+            held.changes -= 1;
+            // While a later change of it is not published, or not yet undone in Redis, it cannot be loaded again.
+            if held.changes == 0
+                && let Some(held) = self.changed.remove(&name)
+            {
+                self.settled.put(name, held.known);
             }
         }
         self.reversible = self.reversible.split_off(&block.saturating_add(1));
@@ -222,7 +230,7 @@ impl History {
 
     fn known(&mut self, name: Name) -> Option<&mut Known> {
         match self.changed.get_mut(&name) {
-            Some(known) => Some(known),
+            Some(held) => Some(&mut held.known),
             None => self.settled.get_mut(&name),
         }
     }

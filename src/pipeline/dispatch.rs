@@ -21,7 +21,7 @@ const EXPANSION: usize = 4;
 const ABI_COMMAND_BYTES: usize = 4 << 20;
 
 /// The decoded units to come, in order.
-pub type Decoding = oneshot::Receiver<Unit>;
+pub type Decoding = oneshot::Receiver<Vec<Unit>>;
 
 /// See the module's documentation.
 pub struct Dispatch {
@@ -35,8 +35,8 @@ pub struct Dispatch {
     budget: Arc<Semaphore>,
     budget_kib: usize,
     queue: mpsc::Sender<Decoding>,
-    /// How many units were handed on.
-    units: u64,
+    /// How many blocks were handed on.
+    blocks: u64,
 }
 
 struct Shared {
@@ -66,7 +66,7 @@ impl Dispatch {
         pool: Arc<rayon::ThreadPool>,
         keys: Keys,
         chain_id: Checksum,
-        blocks: bool,
+        block_events: bool,
         block_ids: bool,
         last_entry: Option<EntryId>,
         budget_bytes: usize,
@@ -75,26 +75,22 @@ impl Dispatch {
         let budget_kib = (budget_bytes >> 10).clamp(1, u32::MAX as usize >> 4);
         Dispatch {
             pool,
-            shared: Arc::new(Shared { keys, chain_id, blocks }),
+            shared: Arc::new(Shared { keys, chain_id, blocks: block_events }),
             last_entry,
             block_ids,
             budget: Arc::new(Semaphore::new(budget_kib)),
             budget_kib,
             queue,
-            units: 0,
+            blocks: 0,
         }
     }
 
     /// Has a block decoded and published. `frame` is given back when its bytes are no longer needed.
     pub async fn block(&mut self, ready: Ready, frame: OwnedSemaphorePermit) -> Result<(), WriterGone> {
-        let num = ready.position.num;
-        let abi = self.abi_commands(num, ready.last_irreversible, &ready.learned);
-        let entries = ready.block.plan.entries();
-        let mut ids = self.ids(num);
-        let job = Arc::new(Job { ready, frame: Some(frame), shared: self.shared.clone() });
+        let mut ids = self.ids(ready.position.num);
+        let job = Arc::new(Job { ready, _frame: frame, shared: self.shared.clone() });
         let parts = job.ready.block.plan.parts.len();
         let mut from = 0;
-        let mut abi = abi.into_iter().peekable();
         for part in 0..parts {
             let (last, first) = (part + 1 == parts, part == 0);
             let planned = job.ready.block.plan.parts[part].entries;
@@ -104,52 +100,74 @@ impl Dispatch {
                 from = to;
                 continue;
             }
-            // All but the last ABI commands go before the last part, so that nothing of the block is final before they are.
-            let mut before = Commands::default();
-            if last {
-                while let Some(commands) = abi.next() {
-                    if abi.peek().is_none() {
-                        before = commands;
-                    } else {
-                        self.ready_made(&job, commands, from).await?;
-                    }
-                }
-            }
             let fork = job.ready.fork.as_ref().filter(|_| first);
-            let mut entries_here = planned - done;
+            let mut before = Commands::default();
             if let Some((fork, contracts)) = fork {
-                self.fork_commands(fork, contracts, &mut before);
-                entries_here += 1;
+                before.undo(&self.shared.keys, fork, contracts);
             }
-            entries_here += u64::from(last && self.shared.blocks);
+            if last {
+                // Nothing of the block is final before its ABI versions are there.
+                before = self.learned(&job, before, fork.is_some(), from + done).await?;
+            }
+            let entries = planned - done + u64::from(fork.is_some()) + u64::from(last && self.shared.blocks);
             let bytes = job.ready.block.plan.parts[part].bytes * EXPANSION + before.bytes.len();
             let permit = self.permit(bytes).await?;
             let start = ids;
-            ids = ids.after(entries_here);
-            let last_entry = self.note(start, entries_here);
-            let unit = UnitOf { part, skip: done, before, to: (!last).then_some(to), last_entry };
+            ids = ids.after(entries);
+            if entries > 0 {
+                self.last_entry = start.after(entries - 1).first_id().or(self.last_entry);
+            }
+            let share = Share { part, from: from + done, skip: done, last, before, ids: start };
             let (decoded, decoding) = oneshot::channel();
             let job = job.clone();
             self.pool.spawn(move || {
                 // Nobody waits for it any more when the writer has stopped.
-                let _ = decoded.send(job.unit(unit, start, permit));
+                let _ = decoded.send(job.units(share, permit));
             });
-            self.enqueue(decoding).await?;
+            self.queue.send(decoding).await.map_err(|_| WriterGone)?;
             from = to;
         }
-        debug_assert_eq!(from, entries);
+        self.blocks += 1;
         Ok(())
     }
 
-    /// How many units were handed on so far.
-    pub fn units(&self) -> u64 {
-        self.units
+    /// Adds the ABI versions that a block brought. Many of them go ahead in units of their own, but not before what
+    /// the block makes undone (`together`): that stands in `before`.
+    async fn learned(
+        &mut self,
+        job: &Job,
+        mut before: Commands,
+        together: bool,
+        done: u64,
+    ) -> Result<Commands, WriterGone> {
+        for (name, version) in &job.ready.learned {
+            before.learned(&self.shared.keys, &job.ready, *name, version);
+            if !together && before.bytes.len() > ABI_COMMAND_BYTES {
+                let commands = std::mem::take(&mut before);
+                let permit = self.permit(commands.bytes.len()).await?;
+                let unit = Unit {
+                    command_count: commands.count,
+                    commands: vec![commands.bytes],
+                    entries: 0,
+                    block: job.ready.position,
+                    last_irreversible: job.ready.last_irreversible,
+                    part: Some(done),
+                    fork: None,
+                    last_entry: self.last_entry,
+                    first_published: job.ready.first_published,
+                    permit: Some(permit),
+                };
+                let (decoded, decoding) = oneshot::channel();
+                let _ = decoded.send(vec![unit]);
+                self.queue.send(decoding).await.map_err(|_| WriterGone)?;
+            }
+        }
+        Ok(before)
     }
 
-    async fn enqueue(&mut self, decoding: Decoding) -> Result<(), WriterGone> {
-        self.queue.send(decoding).await.map_err(|_| WriterGone)?;
-        self.units += 1;
-        Ok(())
+    /// How many blocks were handed on so far.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     /// The ids of a block's entries: under its number, but never below the last entry's.
@@ -165,86 +183,35 @@ impl Dispatch {
         }
     }
 
-    fn note(&mut self, start: EntryIds, entries: u64) -> Option<EntryId> {
-        if let EntryIds::Block { first, next } = start
-            && entries > 0
-        {
-            self.last_entry = Some(EntryId { first, second: next + entries - 1 });
-        }
-        self.last_entry
-    }
-
     async fn permit(&self, bytes: usize) -> Result<OwnedSemaphorePermit, WriterGone> {
         let kib = (bytes >> 10).clamp(1, self.budget_kib) as u32;
         self.budget.clone().acquire_many_owned(kib).await.map_err(|_| WriterGone)
-    }
-
-    /// A unit without entries.
-    async fn ready_made(&mut self, job: &Job, commands: Commands, done: u64) -> Result<(), WriterGone> {
-        let permit = self.permit(commands.bytes.len()).await?;
-        let unit = Unit {
-            command_count: commands.count,
-            commands: vec![commands.bytes],
-            entries: 0,
-            block: job.ready.position,
-            last_irreversible: job.ready.last_irreversible,
-            part: Some(done),
-            fork: None,
-            last_entry: self.last_entry,
-            first_published: job.ready.first_published,
-            permit: Some(permit),
-        };
-        let (decoded, decoding) = oneshot::channel();
-        let _ = decoded.send(unit);
-        self.enqueue(decoding).await
-    }
-
-    fn abi_commands(
-        &self,
-        num: u32,
-        last_irreversible: u32,
-        learned: &[(Name, Arc<Version>)],
-    ) -> Vec<Commands> {
-        let keys = &self.shared.keys;
-        let mut all: Vec<Commands> = Vec::new();
-        for (name, version) in learned {
-            if all.last().is_none_or(|commands| commands.bytes.len() > ABI_COMMAND_BYTES) {
-                all.push(Commands::default());
-            }
-            let Some(commands) = all.last_mut() else { continue };
-            let score = version.since.block.to_string();
-            commands.add(&[
-                b"ZADD",
-                keys.abi(*name).as_bytes(),
-                score.as_bytes(),
-                version.member().as_bytes(),
-            ]);
-            if version.since.block == num && num > last_irreversible {
-                let member = format!("{name}:{num}");
-                commands.add(&[b"ZADD", keys.abi_blocks.as_bytes(), score.as_bytes(), member.as_bytes()]);
-            }
-        }
-        all
-    }
-
-    fn fork_commands(&self, fork: &Fork, contracts: &[Name], commands: &mut Commands) {
-        let keys = &self.shared.keys;
-        let above = format!("({}", fork.common);
-        let mut undo = Commands::default();
-        for name in contracts {
-            undo.add(&[b"ZREMRANGEBYSCORE", keys.abi(*name).as_bytes(), above.as_bytes(), b"+inf"]);
-        }
-        undo.add(&[b"ZREMRANGEBYSCORE", keys.abi_blocks.as_bytes(), above.as_bytes(), b"+inf"]);
-        // Before the versions of the new branch are added.
-        undo.bytes.append(&mut commands.bytes);
-        undo.count += commands.count;
-        *commands = undo;
     }
 }
 
 // === impl Commands ===
 
 impl Commands {
+    /// Takes the ABI versions of a lost branch back.
+    fn undo(&mut self, keys: &Keys, fork: &Fork, contracts: &[Name]) {
+        let above = format!("({}", fork.common);
+        for name in contracts {
+            self.add(&[b"ZREMRANGEBYSCORE", keys.abi(*name).as_bytes(), above.as_bytes(), b"+inf"]);
+        }
+        self.add(&[b"ZREMRANGEBYSCORE", keys.abi_blocks.as_bytes(), above.as_bytes(), b"+inf"]);
+    }
+
+    /// Keeps an ABI version.
+    fn learned(&mut self, keys: &Keys, ready: &Ready, name: Name, version: &Version) {
+        let num = ready.position.num;
+        let score = version.since.block.to_string();
+        self.add(&[b"ZADD", keys.abi(name).as_bytes(), score.as_bytes(), version.member().as_bytes()]);
+        if version.since.block == num && num > ready.last_irreversible {
+            let member = format!("{name}:{num}");
+            self.add(&[b"ZADD", keys.abi_blocks.as_bytes(), score.as_bytes(), member.as_bytes()]);
+        }
+    }
+
     fn add(&mut self, parts: &[&[u8]]) {
         resp::command(&mut self.bytes, parts);
         self.count += 1;
@@ -255,46 +222,70 @@ impl Commands {
 struct Job {
     ready: Ready,
     /// Held as long as the frame is.
-    #[allow(dead_code)]
-    frame: Option<OwnedSemaphorePermit>,
+    _frame: OwnedSemaphorePermit,
     shared: Arc<Shared>,
 }
 
-/// Which part of it.
-struct UnitOf {
+/// One part of it.
+struct Share {
     part: usize,
+    /// How many of the block's entries are done before it, `skip` of the part's own among them.
+    from: u64,
     skip: u64,
+    last: bool,
     before: Commands,
-    to: Option<u64>,
-    last_entry: Option<EntryId>,
+    ids: EntryIds,
 }
 
+// === impl Job ===
+
 impl Job {
-    fn unit(&self, of: UnitOf, ids: EntryIds, permit: OwnedSemaphorePermit) -> Unit {
+    /// Decodes a part. It is one unit, or several where it comes out large.
+    fn units(&self, share: Share, permit: OwnedSemaphorePermit) -> Vec<Unit> {
         let ready = &self.ready;
         let block: &Block = &ready.block;
-        let fork = ready.fork.as_ref().filter(|_| of.part == 0);
-        let mut sink = Sink::stream(&self.shared.keys, ids, of.before.bytes);
-        if let Some((fork, _)) = fork {
+        let mut fork = ready.fork.as_ref().filter(|_| share.part == 0).map(|(fork, _)| fork);
+        let mut sink = Sink::stream(&self.shared.keys, share.ids, share.before.bytes);
+        if let Some(fork) = fork {
             write_fork(&self.shared.chain_id, fork, &ready.position, &mut sink);
         }
-        sink.skip(of.skip);
-        block.write_part(of.part, &mut sink);
-        if of.to.is_none() && self.shared.blocks {
+        sink.skip(share.skip);
+        block.write_part(share.part, &mut sink);
+        if share.last && self.shared.blocks {
             write_block(&self.shared.chain_id, block, &ready.position, &ready.previous, &mut sink);
         }
-        let (commands, written) = sink.finish();
-        Unit {
-            command_count: of.before.count + written.commands,
-            commands: vec![commands],
-            entries: written.entries,
-            block: ready.position,
-            last_irreversible: ready.last_irreversible,
-            part: of.to,
-            fork: fork.map(|(fork, _)| fork.common),
-            last_entry: of.last_entry,
-            first_published: ready.first_published,
-            permit: Some(permit),
+        let mut ids = share.ids;
+        let mut last_entry = None;
+        let mut done = share.from;
+        let mut before = share.before.count;
+        let chunks = sink.finish();
+        let count = chunks.len();
+        let mut units: Vec<Unit> = Vec::with_capacity(count);
+        for (i, chunk) in chunks.into_iter().enumerate() {
+            let written = chunk.written;
+            let fork = fork.take();
+            if written.entries > 0 {
+                last_entry = ids.after(written.entries - 1).first_id();
+            }
+            ids = ids.after(written.entries);
+            // The fork event is none of the block's own entries.
+            done += written.entries - u64::from(fork.is_some());
+            units.push(Unit {
+                command_count: std::mem::take(&mut before) + written.commands,
+                commands: vec![chunk.bytes],
+                entries: written.entries,
+                block: ready.position,
+                last_irreversible: ready.last_irreversible,
+                part: (!share.last || i + 1 < count).then_some(done),
+                fork: fork.map(|fork| fork.common),
+                last_entry,
+                first_published: ready.first_published,
+                permit: None,
+            });
         }
+        if let Some(unit) = units.last_mut() {
+            unit.permit = Some(permit);
+        }
+        units
     }
 }

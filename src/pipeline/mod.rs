@@ -174,6 +174,18 @@ impl Pipeline<'_> {
             () = shutdown.requested() => return Ok(Turn::Done),
         };
         let (checkpoint, connection) = begun;
+        let mark = self.settings.selection_mark();
+        if let (Some(block), Some(part)) = (checkpoint.block, checkpoint.part)
+            && checkpoint.part_selection != Some(mark)
+        {
+            let _ = self.lease.release(&server).await;
+            return Err(TurnError::Redis(Failure::Unfit(format!(
+                "block {} was published in part ({part} of its entries) with other `publish` or `filters` settings, by which \
+                 the entries left cannot be counted: start with those settings until the block is complete, or publish \
+                 into another `redis.namespace`",
+                block.num
+            ))));
+        }
         if waiting.take().is_some() {
             info!("Redis is back");
         }
@@ -305,7 +317,7 @@ impl Pipeline<'_> {
             frames: Arc::new(Semaphore::new(frames_kib as usize)),
             frames_kib,
             gaps: Backoff::new(self.config.reconnect.backoff.clone(), None),
-            units_before: self.progress.borrow().units,
+            blocks_before: self.progress.borrow().blocks,
             useless: HashSet::new(),
             node: &mut self.node,
         })
@@ -314,10 +326,12 @@ impl Pipeline<'_> {
 
 /// Hands decoded units on in the order of their blocks.
 async fn forward(mut decoding: mpsc::Receiver<Decoding>, units: mpsc::Sender<Unit>) {
-    while let Some(unit) = decoding.recv().await {
-        let Ok(unit) = unit.await else { return };
-        if units.send(unit).await.is_err() {
-            return;
+    while let Some(part) = decoding.recv().await {
+        let Ok(decoded) = part.await else { return };
+        for unit in decoded {
+            if units.send(unit).await.is_err() {
+                return;
+            }
         }
     }
 }

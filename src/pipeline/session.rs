@@ -91,8 +91,8 @@ pub struct Feed<'a> {
     pub frames_kib: u32,
     /// Waits before asking again for missing blocks.
     pub gaps: Backoff,
-    /// Units published when this began.
-    pub units_before: u64,
+    /// Blocks published when this began.
+    pub blocks_before: u64,
     /// Endpoints found useless since the last block.
     pub useless: HashSet<String>,
 }
@@ -199,7 +199,7 @@ impl Feed<'_> {
             let settled = taken.min(ready.last_irreversible);
             self.stats.taken(&ready);
             self.dispatch.block(ready, permit).await.map_err(over)?;
-            due.results.push_back(DueResult { units: self.units_before + self.dispatch.units(), settled });
+            due.results.push_back(DueResult { blocks: self.blocks_before + self.dispatch.blocks(), settled });
             if self.range.stop.is_some_and(|stop| taken >= stop) {
                 return Ok(true);
             }
@@ -212,7 +212,7 @@ impl Feed<'_> {
     fn published(&mut self, due: &mut Due) {
         let progress = self.progress.borrow_and_update().clone();
         let mut count = 0;
-        while let Some(result) = due.results.pop_front_if(|result| result.units <= progress.units) {
+        while let Some(result) = due.results.pop_front_if(|result| result.blocks <= progress.blocks) {
             // By what was irreversible then: of what comes later, a fork may not be published yet.
             self.intake.settle(result.settled);
             count += 1;
@@ -230,9 +230,9 @@ struct Due {
     acks: Acks,
 }
 
-/// A result that is published when so many units are.
+/// A result that is published when so many blocks are.
 struct DueResult {
-    units: u64,
+    blocks: u64,
     /// Up to which block all is then published for good.
     settled: u32,
 }

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 use super::RunError;
 use super::session::Range;
 use crate::abi::Deserializer;
 use crate::chain_api::ChainApi;
 use crate::config::{self, AbiFallback, Config, WhenFull};
 use crate::event::Style;
+use crate::hex;
 use crate::history::{Fallback, Override, Says, Since, Version};
 use crate::keys::Keys;
 use crate::plan::Selection;
@@ -111,12 +114,18 @@ impl Settings {
         }
     }
 
+    /// What tells selections apart: entries of a block counted by one mean nothing to another.
+    pub fn selection_mark(&self) -> String {
+        hex::lower(&Sha256::digest(format!("{:?}", self.selection))[..8])
+    }
+
     /// How the writer works.
     pub fn writer(&self, keys: &Keys, lease: &Lease) -> writer::Settings {
         writer::Settings {
             keys: keys.clone(),
             token: lease.token().to_owned(),
             stream_ids: self.stream_ids,
+            selection: self.selection_mark(),
             pause_at: self.pause_at,
             reply_limit: REPLY_LIMIT,
         }

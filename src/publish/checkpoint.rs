@@ -20,6 +20,8 @@ pub struct Checkpoint {
     pub block: Option<Position>,
     /// `Some` when that block is published only in part: entries of it done. It is gone on with from there.
     pub part: Option<u64>,
+    /// What that block's entries were counted by: see [`super::writer::Settings::selection`].
+    pub part_selection: Option<String>,
     /// The last irreversible block at that time.
     pub last_irreversible: u32,
     /// Id of the last entry in the events stream. With auto ids the last one known when the transaction
@@ -93,6 +95,7 @@ pub(super) fn parse(keys: &Keys, fields: &Fields, blocks: &[(String, f64)]) -> R
     Ok(Checkpoint {
         block,
         part,
+        part_selection: fields.get("part_selection").cloned(),
         last_irreversible: field(keys, fields, "last_irreversible")?.unwrap_or(0),
         stream_id: field(keys, fields, "stream_id")?,
         first_block: field(keys, fields, "first_block")?,
@@ -148,6 +151,7 @@ mod tests {
             Checkpoint {
                 block: Some(at(7)),
                 part: None,
+                part_selection: None,
                 last_irreversible: 5,
                 stream_id: Some(EntryId { first: 7, second: 3 }),
                 first_block: Some(2),

@@ -29,6 +29,8 @@ pub(super) struct Transaction {
     pub entries: u64,
     /// Units in it; none if it only renews the lease.
     pub units: u64,
+    /// Blocks that are complete with them.
+    pub blocks: u64,
     /// Replies to what stands before MULTI say that it may be carried out.
     pub admitted: bool,
     /// Its last command but EXEC is written: no unit can join.
@@ -77,6 +79,7 @@ impl Transaction {
         self.bytes += unit.bytes();
         self.entries += unit.entries;
         self.units += 1;
+        self.blocks += u64::from(unit.part.is_none());
         self.first_block.get_or_insert(unit.block.num);
         self.permits.extend(unit.permit);
         let state = &mut self.state;
@@ -97,10 +100,10 @@ impl Transaction {
     }
 
     /// Writes what stands between the units' commands and EXEC, and says how many commands that is.
-    pub fn close(&mut self, out: &mut Vec<u8>, keys: &Keys) -> usize {
+    pub fn close(&mut self, out: &mut Vec<u8>, keys: &Keys, selection: &str) -> usize {
         let mut count = 2;
         if let Some(block) = self.state.block.filter(|_| self.units > 0) {
-            count += self.checkpoint(out, keys, block) + self.positions(out, keys);
+            count += self.checkpoint(out, keys, block, selection) + self.positions(out, keys);
         }
         resp::start(out, 3);
         resp::bulk(out, b"PEXPIRE");
@@ -112,10 +115,10 @@ impl Transaction {
         count
     }
 
-    fn checkpoint(&self, out: &mut Vec<u8>, keys: &Keys, block: Position) -> usize {
+    fn checkpoint(&self, out: &mut Vec<u8>, keys: &Keys, block: Position, selection: &str) -> usize {
         let state = &self.state;
         let sync = keys.sync.as_bytes();
-        let fields = 5 + usize::from(state.last_entry.is_some()) + usize::from(state.part.is_some());
+        let fields = 5 + usize::from(state.last_entry.is_some()) + 2 * usize::from(state.part.is_some());
         resp::start(out, 2 + 2 * fields);
         resp::bulk(out, b"HSET");
         resp::bulk(out, sync);
@@ -134,9 +137,10 @@ impl Transaction {
         }
         if let Some(part) = state.part {
             field(b"part", digits.format(part).as_bytes());
+            field(b"part_selection", selection.as_bytes());
             return 1;
         }
-        resp::command(out, &[b"HDEL", sync, b"part"]);
+        resp::command(out, &[b"HDEL", sync, b"part", b"part_selection"]);
         2
     }
 

@@ -54,6 +54,9 @@ pub struct Settings {
     pub token: String,
     /// Who makes the entries' ids.
     pub stream_ids: StreamIds,
+    /// Which entries a block has, by what is published and filtered: kept beside a block published in part, whose
+    /// other entries are counted on.
+    pub selection: String,
     /// No unit is begun while the events stream has so many entries (`xtrim.maxEntries` with `whenFull: pause`).
     pub pause_at: Option<u64>,
     /// How long Redis may neither take nor send a byte while a reply is due, before the connection counts as
@@ -68,6 +71,8 @@ pub struct Progress {
     pub transactions: u64,
     /// Units, in the order they were sent.
     pub units: u64,
+    /// Blocks that are complete with them.
+    pub blocks: u64,
     /// Entries added to the events stream.
     pub entries: u64,
     /// The newest unit's block.
@@ -251,7 +256,7 @@ impl<'a> Writer<'a> {
             open.state.last_entry = self.last_entry;
         }
         let mut piece = Vec::new();
-        let count = open.close(&mut piece, &self.settings.keys);
+        let count = open.close(&mut piece, &self.settings.keys, &self.settings.selection);
         self.out.push(piece);
         self.queue(count);
     }
@@ -377,6 +382,7 @@ impl<'a> Writer<'a> {
         self.progress.send_modify(|progress| {
             progress.transactions += 1;
             progress.units += done.units;
+            progress.blocks += done.blocks;
             progress.entries += done.entries;
             if done.units > 0 {
                 progress.block = done.state.block;

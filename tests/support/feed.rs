@@ -95,6 +95,7 @@ impl Feed {
             keys: self.keys.clone(),
             token: lease.token().to_owned(),
             stream_ids: self.stream_ids,
+            selection: "all".to_owned(),
             pause_at: None,
             reply_limit: Duration::from_secs(10),
         }

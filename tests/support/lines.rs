@@ -70,7 +70,7 @@ impl Lines {
         if self.blocks {
             write_block(&self.chain_id, &ready.block, &ready.position, &ready.previous, &mut sink);
         }
-        sink.finish().0
+        sink.finish().remove(0).bytes
     }
 
     /// The events of all these frames.
