@@ -244,7 +244,7 @@ impl Job {
     fn units(&self, share: Share, permit: OwnedSemaphorePermit) -> Vec<Unit> {
         let ready = &self.ready;
         let block: &Block = &ready.block;
-        let mut fork = ready.fork.as_ref().filter(|_| share.part == 0).map(|(fork, _)| fork);
+        let fork = ready.fork.as_ref().filter(|_| share.part == 0).map(|(fork, _)| fork);
         let mut sink = Sink::stream(&self.shared.keys, share.ids, share.before.bytes);
         if let Some(fork) = fork {
             write_fork(&self.shared.chain_id, fork, &ready.position, &mut sink);
@@ -257,19 +257,19 @@ impl Job {
         let mut ids = share.ids;
         let mut last_entry = None;
         let mut done = share.from;
+        let mut fork_event = fork.is_some();
         let mut before = share.before.count;
         let chunks = sink.finish();
         let count = chunks.len();
         let mut units: Vec<Unit> = Vec::with_capacity(count);
         for (i, chunk) in chunks.into_iter().enumerate() {
             let written = chunk.written;
-            let fork = fork.take();
             if written.entries > 0 {
                 last_entry = ids.after(written.entries - 1).first_id();
+                // The fork event is none of the block's own entries.
+                done += written.entries - u64::from(std::mem::take(&mut fork_event));
             }
             ids = ids.after(written.entries);
-            // The fork event is none of the block's own entries.
-            done += written.entries - u64::from(fork.is_some());
             units.push(Unit {
                 command_count: std::mem::take(&mut before) + written.commands,
                 commands: vec![chunk.bytes],
@@ -277,7 +277,7 @@ impl Job {
                 block: ready.position,
                 last_irreversible: ready.last_irreversible,
                 part: (!share.last || i + 1 < count).then_some(done),
-                fork: fork.map(|fork| fork.common),
+                fork: fork.filter(|_| i == 0).map(|fork| fork.common),
                 last_entry,
                 first_published: ready.first_published,
                 permit: None,

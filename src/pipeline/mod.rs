@@ -250,6 +250,7 @@ impl Pipeline<'_> {
             () = shutdown.requested() => None,
         };
         // Without its sender the queue ends, and with it the writer when all is committed.
+        let handed_on = feed.blocks_before + feed.dispatch.blocks();
         drop(feed);
         match fed {
             Some(Err(FeedError::WriterGone(_))) => {
@@ -264,7 +265,7 @@ impl Pipeline<'_> {
             Some(Ok(())) | None => {}
         }
         match (&mut writing.0).await {
-            Ok(Ok(())) => Ok(Turn::Done),
+            Ok(Ok(())) if self.progress.borrow().blocks >= handed_on => Ok(Turn::Done),
             ended => Err(TurnError::Redis(writer_ended(ended))),
         }
     }

@@ -1,0 +1,124 @@
+//! Blocks at the edge of what one transaction holds: data that decodes to many times its size, a fork with
+//! large ABIs, a block published in part by other settings.
+
+mod captures;
+#[path = "support/made.rs"]
+mod made;
+#[path = "support/redis.rs"]
+mod redis;
+#[path = "support/run.rs"]
+mod run;
+
+use captures::serve;
+use made::{Act, CHAIN, EXECUTED, abi, block, capture, go, name, setabi, varuint};
+use parser::capture::serve::ServeOptions;
+use redis::TestRedis;
+use run::{Parser, config, events, keys, sorted_set};
+use serde_json::json;
+
+/// `go` has a list of structs without fields: items that take no bytes.
+fn abi_of_nothing() -> Vec<u8> {
+    let mut out = Vec::new();
+    let text = |out: &mut Vec<u8>, text: &str| made::bytes(out, text.as_bytes());
+    text(&mut out, "eosio::abi/1.1");
+    out.extend([0, 2]);
+    text(&mut out, "nothing");
+    text(&mut out, "");
+    out.push(0);
+    text(&mut out, "fields");
+    text(&mut out, "");
+    out.push(1);
+    text(&mut out, "list");
+    text(&mut out, "nothing[]");
+    out.push(1);
+    out.extend(name("go").0.to_le_bytes());
+    text(&mut out, "fields");
+    text(&mut out, "");
+    out.extend([0; 5]);
+    out
+}
+
+fn list(length: u64) -> Vec<u8> {
+    let mut data = Vec::new();
+    varuint(&mut data, length);
+    data
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_decodes_to_much_more_is_published_in_order_up_to_a_limit() {
+    let mut acts: Vec<Act> = (0..700).map(|i| go("bad", 100 + i, 1, &list(5000))).collect();
+    acts.push(go("bad", 800, 1, &list(400_000)));
+    let capture = capture(&[
+        block(1, 0),
+        block(2, 0).acts(&[setabi("bad", 50, &abi_of_nothing())]),
+        block(3, 0).transaction(EXECUTED, &acts),
+        block(4, 0),
+    ]);
+    assert!(capture.frames[2].len() < 200_000);
+    let node = serve(&capture, ServeOptions::default()).await;
+    let redis = TestRedis::start().await;
+    run::run(&config(&[node.url()], &redis, "startBlock: 1"), &["--stop-block", "4"]).await;
+    let found: Vec<_> =
+        events(&redis, &CHAIN).await.into_iter().filter(|(_, event)| event["block_num"] == 3).collect();
+    assert_eq!(found.len(), 701);
+    let nothings = vec![json!({}); 5000];
+    for (i, (id, event)) in found.iter().enumerate() {
+        assert_eq!(*id, format!("3-{}", i + 1));
+        assert_eq!(event["global_sequence"], (100 + i).to_string());
+        if i < 700 {
+            assert_eq!(event["data"]["list"].as_array(), Some(&nothings));
+        }
+    }
+    let refused = &found[700].1;
+    assert_eq!((&refused["data"], &refused["raw"]), (&json!({}), &json!("80b518")));
+    assert_eq!(refused["decode_error"]["reason"], "invalid");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_is_undone_before_the_large_abis_of_its_block_are_kept() {
+    // Bytes behind an ABI's end are allowed.
+    let large = [abi(&[("new", "uint8")]), vec![0; 5 << 20]].concat();
+    let capture = capture(&[
+        block(1, 0),
+        block(2, 0),
+        block(3, 0).acts(&[setabi("ccc", 30, &abi(&[("old", "uint8")]))]),
+        block(3, 1).on(0).acts(&[setabi("ccc", 30, &large), setabi("ddd", 31, &abi(&[("x", "uint8")]))]),
+        block(4, 1),
+    ]);
+    let node = serve(&capture, ServeOptions::default()).await;
+    let redis = TestRedis::start().await;
+    let nothing_else = "startBlock: 1\nfilters: {include: [{kind: delta, code: nobody}]}";
+    run::run(&config(&[node.url()], &redis, nothing_else), &["--stop-block", "4"]).await;
+    let kinds: Vec<_> =
+        events(&redis, &CHAIN).await.into_iter().map(|(_, event)| event["kind"].clone()).collect();
+    assert_eq!(kinds, ["fork"]);
+    let keys = keys(&CHAIN);
+    for (contract, start) in [("ccc", "3:00000000000000000030:"), ("ddd", "3:00000000000000000031:")] {
+        let history = sorted_set(&redis, &keys.abi(name(contract))).await;
+        assert_eq!(history.len(), 1, "{contract}");
+        assert!(history[0].0.starts_with(start), "{contract}");
+    }
+    assert!(sorted_set(&redis, &keys.abi(name("ccc"))).await[0].0.len() > 5 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_published_in_part_is_not_gone_on_with_by_other_settings() {
+    let capture = capture(&[block(1, 0), block(2, 0), block(3, 0).row("ccc", 1, &[5])]);
+    let node = serve(&capture, ServeOptions::default()).await;
+    let redis = TestRedis::start().await;
+    let config = config(&[node.url()], &redis, "startBlock: 1");
+    run::run(&config, &["--stop-block", "3"]).await;
+    // As if other filters had counted its first entry.
+    let sync = keys(&CHAIN).sync;
+    let mut client = redis.client().await;
+    let set = ::redis::cmd("HSET").arg((&sync, "part", 1, "part_selection", "0123456789abcdef")).to_owned();
+    set.exec_async(&mut client).await.expect("HSET");
+    ::redis::cmd("ZREMRANGEBYSCORE")
+        .arg((keys(&CHAIN).blocks, 3, 3))
+        .exec_async(&mut client)
+        .await
+        .expect("ZREMRANGEBYSCORE");
+    let (status, said) = Parser::start(&config, &[]).ended().await;
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("block 3 was published in part (1 of its entries) with other"), "{said}");
+}
