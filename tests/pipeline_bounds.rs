@@ -13,7 +13,7 @@ use captures::serve;
 use made::{Act, CHAIN, EXECUTED, abi, block, capture, go, name, setabi, varuint};
 use parser::capture::serve::ServeOptions;
 use redis::TestRedis;
-use run::{Parser, config, events, keys, sorted_set};
+use run::{Parser, config, events, keys, published, sorted_set};
 use serde_json::json;
 
 /// `go` has a list of structs without fields: items that take no bytes.
@@ -121,4 +121,33 @@ async fn a_block_published_in_part_is_not_gone_on_with_by_other_settings() {
     let (status, said) = Parser::start(&config, &[]).ended().await;
     assert_eq!(status, Some(2), "{said}");
     assert!(said.contains("block 3 was published in part (1 of its entries) with other"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_of_many_accounts_passes_in_bounded_memory() {
+    // The first block after a snapshot has a row for each account of the chain, most of them without ABI.
+    const ACCOUNTS: u64 = 100_000;
+    let mut many = block(2, 0);
+    for i in 1..=ACCOUNTS {
+        let mut row = vec![0];
+        row.extend((i << 4).to_le_bytes());
+        row.extend([0; 5]); // creation date, no ABI
+        many = many.delta("account", true, row);
+    }
+    let node = serve(&capture(&[block(1, 0), many, block(3, 0)]), ServeOptions::default()).await;
+    let redis = TestRedis::start().await;
+    let parser =
+        Parser::start(&config(&[node.url()], &redis, "startBlock: 1\nmaxInFlightBytes: 32000000"), &[]);
+    published(&redis, &CHAIN, 3).await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", parser.id())).expect("a running process");
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).expect("VmHWM");
+    let kib: u64 = peak.split_whitespace().nth(1).expect("a number").parse().expect("a number");
+    assert!(kib < 160_000, "{kib} KiB");
+    let mut client = redis.client().await;
+    let entries: u64 =
+        ::redis::cmd("XLEN").arg(keys(&CHAIN).events).query_async(&mut client).await.expect("XLEN");
+    assert_eq!(entries, ACCOUNTS);
+    let name = parser::name::Name(7 << 4);
+    let history = sorted_set(&redis, &keys(&CHAIN).abi(name)).await;
+    assert_eq!(history, [("2:00000000000000000000:".to_owned(), 2.0)]);
 }

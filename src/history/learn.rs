@@ -51,6 +51,8 @@ impl History {
             last_set.insert(set.account, version.clone());
             learned.push((set.account, version));
         }
+        // The first block after a snapshot has a row for each account of the chain, most of them without ABI.
+        let none = Arc::new(Version::new(Since { block: num, sequence: Since::BEFORE }, &[]));
         // A row changed, removed and made again in one block is listed more than once: the last one holds.
         let rows: FxHashMap<Name, &Range<usize>> =
             plan.account_rows.iter().map(|(name, at)| (*name, at)).collect();
@@ -66,8 +68,12 @@ impl History {
                 continue;
             }
             // The first that is ever heard of a contract was in force already; a change nobody saw happen holds from the block's end.
-            let sequence = if first { Since::BEFORE } else { Since::END };
-            learned.push((name, Arc::new(Version::new(Since { block: num, sequence }, abi))));
+            let version = match (abi.is_empty(), first) {
+                (true, true) => none.clone(),
+                (_, true) => Arc::new(Version::new(Since { block: num, sequence: Since::BEFORE }, abi)),
+                (_, false) => Arc::new(Version::new(Since { block: num, sequence: Since::END }, abi)),
+            };
+            learned.push((name, version));
         }
         for (name, version) in &learned {
             self.add(num, *name, version.clone());
@@ -146,10 +152,7 @@ impl History {
 
     fn add(&mut self, num: u32, name: Name, version: Arc<Version>) {
         if version.since != Since::CHAIN_API {
-            let names = self.reversible.entry(num).or_default();
-            if !names.contains(&name) {
-                names.push(name);
-            }
+            self.reversible.entry(num).or_default().push(name);
         }
         let mut known = self.take(name);
         known.add(version);

@@ -10,7 +10,8 @@ pub struct Version {
     /// When it came into force.
     pub since: Since,
     bytes: Box<[u8]>,
-    compiled: OnceLock<Result<Abi, BadAbi>>,
+    /// Boxed, as most versions are never asked for: a snapshot of a chain brings one for each account.
+    compiled: OnceLock<Box<Result<Abi, BadAbi>>>,
 }
 
 /// When a version came into force: the block, and the place inside it.
@@ -66,7 +67,7 @@ impl Version {
         if self.bytes.is_empty() {
             return Says::None;
         }
-        match self.compiled.get_or_init(|| Abi::from_binary(&self.bytes, deserializer)) {
+        match &**self.compiled.get_or_init(|| Box::new(Abi::from_binary(&self.bytes, deserializer))) {
             Ok(abi) => Says::Abi(abi),
             Err(bad) => Says::Bad(bad),
         }

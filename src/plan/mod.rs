@@ -134,7 +134,7 @@ pub struct Part {
     pub rows: Vec<RowRun>,
     /// How many events it holds.
     pub entries: u64,
-    /// How many bytes of data they are made of.
+    /// How many bytes they are made of: their data, and something for each event.
     pub bytes: usize,
 }
 
@@ -202,7 +202,7 @@ impl Plan {
         if !traces.is_empty() {
             plan.add_actions(protocol, selection, &traces).map_err(PlanError::Traces)?;
             for (i, action) in plan.actions.iter().enumerate() {
-                let bytes = action.trace.data.len() + action.trace.return_value.len() + ACTION_BYTES;
+                let bytes = action.trace.data.len() + action.trace.return_value.len() + EVENT_BYTES;
                 parts.open(bytes).add_action(i, bytes);
             }
         }
@@ -230,8 +230,8 @@ impl Plan {
     }
 }
 
-/// What an action event takes beside its data, about.
-const ACTION_BYTES: usize = 256;
+/// What an event takes beside its data, about.
+const EVENT_BYTES: usize = 256;
 
 /// Cuts a block's events into parts of about `limit` bytes.
 struct Parts {

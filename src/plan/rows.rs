@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{Plan, RowRun, Selection, Table};
+use super::{EVENT_BYTES, Plan, RowRun, Selection, Table};
 use crate::cursor::{Cursor, CursorError};
 use crate::ship::protocol::Protocol;
 use crate::walk::{AccountRow, ContractRow, Row, Rows, tables};
@@ -175,7 +175,7 @@ impl<'a, 'o> Runs<'a, 'o> {
     /// The next row and its offset.
     fn next(&mut self) -> Result<Option<(usize, Row<'a>)>, CursorError> {
         let at = self.rows.at();
-        if self.open.entries > 0 && at - self.open.at > self.limit {
+        if self.open.entries > 0 && self.bytes(at) > self.limit {
             self.close(at);
         }
         let row = self.rows.next()?;
@@ -188,13 +188,18 @@ impl<'a, 'o> Runs<'a, 'o> {
         self.open.entries += 1;
     }
 
+    /// What the open run is made of, if it ends at `at`.
+    fn bytes(&self, at: usize) -> usize {
+        at - self.open.at + self.open.entries as usize * EVENT_BYTES
+    }
+
     fn close(&mut self, at: usize) {
+        let bytes = self.bytes(at);
         let table = self.open.table;
         let run = std::mem::replace(&mut self.open, RowRun { table, at, rows: 0, entries: 0 });
         if let Some(out) = &mut self.out
             && run.entries > 0
         {
-            let bytes = at - run.at;
             out.push((run, bytes));
         }
     }
