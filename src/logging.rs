@@ -19,6 +19,12 @@ pub fn start(logger: Logger) -> Result<(), ConfigError> {
             .add_directive(logger.level.min(LevelFilter::WARN).into())
             .add_directive(own_level(logger.level)?),
     };
+    // At its finest it would show a URL with what is secret in it.
+    let filter = filter.add_directive(
+        "tungstenite::handshake=warn"
+            .parse()
+            .map_err(|error| ConfigError::new(format!("logger.level: {error}")))?,
+    );
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr);
     // Failing means that logging was started before, which does no harm.
     let _ = if logger.pretty {

@@ -9,9 +9,11 @@ mod redis;
 #[path = "support/run.rs"]
 mod run;
 
+use std::time::Duration;
+
 use captures::serve;
 use made::{Act, CHAIN, EXECUTED, abi, block, capture, go, name, setabi, varuint};
-use parser::capture::serve::ServeOptions;
+use parser::capture::serve::{Faults, ServeOptions};
 use redis::TestRedis;
 use run::{Parser, config, events, keys, published, sorted_set};
 use serde_json::json;
@@ -150,4 +152,21 @@ async fn a_block_of_many_accounts_passes_in_bounded_memory() {
     let name = parser::name::Name(7 << 4);
     let history = sorted_set(&redis, &keys(&CHAIN).abi(name)).await;
     assert_eq!(history, [("2:00000000000000000000:".to_owned(), 2.0)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_lost_everything_is_not_begun_anew_in_silence() {
+    let blocks: Vec<_> = (1..=200).map(|num| block(num, 0)).collect();
+    let faults = Faults { delay: Duration::from_millis(300), ..Faults::default() };
+    let node = serve(&capture(&blocks), ServeOptions { faults, ..ServeOptions::default() }).await;
+    let redis = TestRedis::start().await;
+    let parser = Parser::start(&config(&[node.url()], &redis, "startBlock: 1"), &[]);
+    published(&redis, &CHAIN, 3).await;
+    ::redis::cmd("FLUSHALL").exec_async(&mut redis.client().await).await.expect("FLUSHALL");
+    let (status, said) = parser.ended().await;
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("Redis has no checkpoint any more"), "{said}");
+    let left: Vec<String> =
+        ::redis::cmd("KEYS").arg("*events").query_async(&mut redis.client().await).await.expect("KEYS");
+    assert!(left.is_empty(), "nothing is published behind the gap");
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::config::{Config, ConfigError, StartBlock};
 use crate::logging;
@@ -116,8 +116,13 @@ fn run(args: RunArgs) -> Result<()> {
         let shutdown = Shutdown::on_signals()?;
         let stats = Arc::new(Stats::default());
         tokio::select! {
-            ended = pipeline::run(&config, stats.clone(), &shutdown) => Ok(ended?),
-            () = progress::show(stats, config.stop_block) => Ok(()),
+            ended = pipeline::run(&config, stats.clone(), &shutdown) => {
+                ended?;
+                let now = stats.snapshot();
+                info!(block = (now.block > 0).then_some(now.block), events = now.entries, undecoded = now.undecoded, "ended");
+                Ok(())
+            }
+            () = progress::show(stats.clone(), config.stop_block) => Ok(()),
         }
     })
 }
@@ -137,6 +142,7 @@ fn check_config(file: &std::path::Path) -> Result<()> {
     for warning in config.warnings() {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
+    pipeline::check(&config)?;
     io::stdout().write_all(config.effective().as_bytes())?;
     Ok(())
 }

@@ -46,10 +46,11 @@ pub(super) async fn show(stats: Arc<Stats>, stop_block: Option<u32>) {
             bar.tick();
         } else {
             info!(
-                block = now.block,
+                block = (now.block > 0).then_some(now.block),
                 head = now.head,
                 blocks_per_second = rates.blocks.round(),
                 events_per_second = rates.events.round(),
+                undecoded = now.undecoded,
                 lag_seconds = rates.lag.map(|lag| lag.as_secs()),
                 "published"
             );

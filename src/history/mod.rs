@@ -104,6 +104,8 @@ pub struct History {
     unknown: FxHashSet<Name>,
     /// Last common blocks of forks that may not be in Redis yet.
     forks: Vec<u32>,
+    /// Contracts that were said to have no known ABI.
+    said_unknown: FxHashSet<Name>,
     /// The ABI sequence that each contract's next action must have.
     sequences: FxHashMap<Name, u32>,
     /// How often that was not so.
@@ -144,6 +146,7 @@ impl History {
             reversible,
             forks: Vec::new(),
             unknown: FxHashSet::default(),
+            said_unknown: FxHashSet::default(),
             sequences: FxHashMap::default(),
             sequence_gaps: 0,
         }
@@ -163,6 +166,9 @@ impl History {
                     Some(version) => InForce::only(version),
                     None => self.known(name).map(|known| known.in_force(num)).unwrap_or_default(),
                 };
+                if in_force.newest().is_none() {
+                    self.say_unknown(num, name);
+                }
                 contracts.insert(name, in_force);
             }
         }
@@ -221,6 +227,22 @@ impl History {
     /// How many ABI versions were missed, by the receipts' count of them.
     pub fn sequence_gaps(&self) -> u64 {
         self.sequence_gaps
+    }
+
+    /// Says once that a contract's events are published undecoded; the first few by name.
+    fn say_unknown(&mut self, num: u32, name: Name) {
+        const NAMED: usize = 20;
+        if self.said_unknown.len() < NAMED && self.said_unknown.insert(name) {
+            warn!(
+                contract = %name,
+                block = num,
+                "no ABI of this contract is known: its events are published undecoded (abi_unknown). Give `chain.url`, or \
+                 start at an earlier block"
+            );
+            if self.said_unknown.len() == NAMED {
+                warn!("ABIs of more contracts may be unknown: they are no longer named here");
+            }
+        }
     }
 
     fn overriding(&self, num: u32, name: Name) -> Option<Arc<Version>> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::intake::Ready;
+use super::stats::Stats;
 use crate::block::Checksum;
 use crate::chain::Fork;
 use crate::event::{Block, EntryIds, Sink, write_block, write_fork};
@@ -43,6 +44,7 @@ struct Shared {
     keys: Keys,
     chain_id: Checksum,
     blocks: bool,
+    stats: Arc<Stats>,
 }
 
 /// The writer is gone: nothing can be published any more.
@@ -67,6 +69,7 @@ impl Dispatch {
         keys: Keys,
         chain_id: Checksum,
         block_events: bool,
+        stats: Arc<Stats>,
         block_ids: bool,
         last_entry: Option<EntryId>,
         budget_bytes: usize,
@@ -75,7 +78,7 @@ impl Dispatch {
         let budget_kib = (budget_bytes >> 10).clamp(1, u32::MAX as usize >> 4);
         Dispatch {
             pool,
-            shared: Arc::new(Shared { keys, chain_id, blocks: block_events }),
+            shared: Arc::new(Shared { keys, chain_id, blocks: block_events, stats }),
             last_entry,
             block_ids,
             budget: Arc::new(Semaphore::new(budget_kib)),
@@ -264,6 +267,7 @@ impl Job {
         let mut units: Vec<Unit> = Vec::with_capacity(count);
         for (i, chunk) in chunks.into_iter().enumerate() {
             let written = chunk.written;
+            self.shared.stats.undecoded(written.failures + written.no_abi);
             if written.entries > 0 {
                 last_entry = ids.after(written.entries - 1).first_id();
                 // The fork event is none of the block's own entries.

@@ -97,7 +97,7 @@ pub enum IntakeError {
     /// A fork below what is kept.
     #[error(
         "the node replaces block {got}, but only blocks from {lowest} on can still be replaced: those below were \
-         irreversible. The node is on another fork of the chain, or its history was rewritten. Use a node on the chain that was \
+         irreversible, or their ids are gone from Redis. The node is on another fork of the chain, or its history was rewritten. Use a node on the chain that was \
          published, or publish anew into another `redis.namespace`"
     )]
     TooDeep {

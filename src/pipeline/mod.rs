@@ -67,6 +67,11 @@ enum TurnError {
     Feed(FeedError),
 }
 
+/// Checks what the configuration alone can be checked for.
+pub fn check(config: &Config) -> Result<(), RunError> {
+    Settings::new(config).map(drop)
+}
+
 /// Reads, decodes and publishes until the last block of the configuration, or until told to stop.
 pub async fn run(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Result<(), RunError> {
     let limit = async {
@@ -174,6 +179,7 @@ impl Pipeline<'_> {
             () = shutdown.requested() => return Ok(Turn::Done),
         };
         let (checkpoint, connection) = begun;
+        self.compare(&checkpoint)?;
         let mark = self.settings.selection_mark();
         if let (Some(block), Some(part)) = (checkpoint.block, checkpoint.part)
             && checkpoint.part_selection != Some(mark)
@@ -201,6 +207,40 @@ impl Pipeline<'_> {
             let _ = self.lease.release(&server).await;
         }
         ended
+    }
+
+    /// Whether Redis still has what this process published into it.
+    fn compare(&self, checkpoint: &Checkpoint) -> Result<(), TurnError> {
+        let published = self.progress.borrow().block;
+        match (published, checkpoint.block) {
+            (Some(block), None) => {
+                return Err(TurnError::Redis(Failure::Fatal(format!(
+                    "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
+                     (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
+                     or start again with the block to begin with (`--start-block`)"
+                ))));
+            }
+            (Some(block), Some(found)) if found.num < block.num => warn!(
+                published = block.num,
+                checkpoint = found.num,
+                "Redis has lost what was published last: publishing it again from its checkpoint"
+            ),
+            _ => {}
+        }
+        let kept = checkpoint.positions.first().map(|first| first.num);
+        let needed = checkpoint.last_irreversible.max(checkpoint.first_block.unwrap_or(0));
+        if let (Some(kept), Some(block)) = (kept, checkpoint.block)
+            && kept > needed
+            && block.num > needed
+        {
+            warn!(
+                key = self.keys.blocks,
+                from = kept,
+                last_irreversible = checkpoint.last_irreversible,
+                "ids of published blocks are missing in Redis: a fork that reaches below those that are there cannot be told"
+            );
+        }
+        Ok(())
     }
 
     async fn publish(
@@ -232,6 +272,7 @@ impl Pipeline<'_> {
                 ),
                 _ => info!(block = block.num, id = %block.id, "going on behind the checkpoint"),
             }
+            self.stats.published(block.num, self.progress.borrow().entries);
             let complete = if checkpoint.part.is_some() { block.num.saturating_sub(1) } else { block.num };
             if self.config.stop_block.is_some_and(|stop| complete >= stop) {
                 info!(block = complete, "the last block asked for is published already");
@@ -307,6 +348,7 @@ impl Pipeline<'_> {
                 self.keys.clone(),
                 self.chain_id,
                 blocks,
+                self.stats.clone(),
                 self.settings.stream_ids == StreamIds::Block,
                 checkpoint.stream_id,
                 half,

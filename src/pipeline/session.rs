@@ -156,6 +156,14 @@ impl Feed<'_> {
             .map_err(|error| Lost::Unusable(FeedError::Protocol(error)))?;
         // Blocks held back for their confirmations lie above the last one that is published.
         let stop = self.range.stop.filter(|_| self.hold.is_off());
+        if start > status.head.num.saturating_add(1) {
+            warn!(
+                endpoint = %connection.endpoint(),
+                next = start,
+                head = status.head.num,
+                "the node's head is below the next block: waiting until it is there"
+            );
+        }
         info!(endpoint = %connection.endpoint(), start, head = status.head.num, "reading blocks");
         let (mut frames, acks) = connection.request(start, stop, &positions).await.map_err(Lost::Again)?;
         let mut due = Due { results: VecDeque::new(), acks };
@@ -198,6 +206,15 @@ impl Feed<'_> {
             let taken = ready.position.num;
             let settled = taken.min(ready.last_irreversible);
             self.stats.taken(&ready);
+            if let Some((fork, _)) = &ready.fork {
+                info!(
+                    common = fork.common,
+                    removed = fork.removed.len(),
+                    old_head = %fork.old_head,
+                    block = %ready.position,
+                    "a fork: the node has taken blocks back"
+                );
+            }
             self.dispatch.block(ready, permit).await.map_err(over)?;
             due.results.push_back(DueResult { blocks: self.blocks_before + self.dispatch.blocks(), settled });
             if self.range.stop.is_some_and(|stop| taken >= stop) {

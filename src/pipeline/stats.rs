@@ -14,6 +14,7 @@ pub struct Stats {
     time_ms: AtomicU64,
     no_block: AtomicU64,
     forks: AtomicU64,
+    undecoded: AtomicU64,
 }
 
 /// The numbers of one moment.
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub no_block: u64,
     /// Forks seen.
     pub forks: u64,
+    /// Events that could not be decoded.
+    pub undecoded: u64,
 }
 
 // === impl Stats ===
@@ -54,6 +57,10 @@ impl Stats {
         self.entries.store(entries, Relaxed);
     }
 
+    pub(super) fn undecoded(&self, count: u64) {
+        self.undecoded.fetch_add(count, Relaxed);
+    }
+
     /// The numbers now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
@@ -63,6 +70,7 @@ impl Stats {
             time_ms: self.time_ms.load(Relaxed),
             no_block: self.no_block.load(Relaxed),
             forks: self.forks.load(Relaxed),
+            undecoded: self.undecoded.load(Relaxed),
         }
     }
 }

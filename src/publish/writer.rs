@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 use super::checkpoint::Checkpoint;
 use super::connection::{Connection, receive};
@@ -41,6 +41,9 @@ const JOIN_COMMANDS: usize = 1_000;
 
 /// With nothing to write the lease is renewed so often.
 const RENEW: Duration = Duration::from_secs(3);
+
+/// That the stream is full is said so often at most.
+const FULL_SAID: Duration = Duration::from_secs(300);
 
 /// With the stream full its length is asked for so often.
 const RENEW_FULL: Duration = Duration::from_millis(500);
@@ -146,6 +149,8 @@ struct Writer<'a> {
     /// The last time a byte moved, and the last commit.
     moved: Instant,
     committed: Option<Instant>,
+    /// When it was last said that the stream is full.
+    full_said: Option<Instant>,
     /// No unit will come any more.
     ended: bool,
 }
@@ -173,6 +178,7 @@ impl<'a> Writer<'a> {
             length: None,
             moved: Instant::now(),
             committed: None,
+            full_said: None,
             ended: false,
         }
     }
@@ -372,11 +378,17 @@ impl<'a> Writer<'a> {
         self.committed = Some(Instant::now());
         let paused = self.settings.pause_at.is_some_and(|limit| length >= limit);
         match (paused, self.progress.borrow().paused) {
-            (true, false) => warn!(
-                length,
-                "the events stream is full: waiting until consumers have read and it is trimmed"
-            ),
-            (false, true) => info!(length, "the events stream has room again: going on"),
+            // With consumers that are slower than the chain it is full again and again.
+            (true, false) if self.full_said.is_none_or(|said| said.elapsed() > FULL_SAID) => {
+                self.full_said = Some(Instant::now());
+                warn!(
+                    length,
+                    max_entries = self.settings.pause_at,
+                    "the events stream is full: waiting until all consumer groups have acknowledged its oldest entries, \
+                     which are then trimmed. Without any group nothing is, unless `xtrim.keepBlocks` is set"
+                );
+            }
+            (false, true) => debug!(length, "the events stream has room again"),
             _ => {}
         }
         self.progress.send_modify(|progress| {

@@ -91,9 +91,9 @@ pub enum NodeError {
         limit: usize,
     },
     /// Another chain.
-    #[error("the node is of chain {found}, and `chain.id` is {expected}")]
+    #[error("the node is of chain {found}, not of {expected} (`chain.id`, or the chain published here)")]
     WrongChain {
-        /// The configured one.
+        /// The configured one, or the one that is being published.
         expected: Checksum,
         /// The node's.
         found: Checksum,
