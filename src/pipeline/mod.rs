@@ -196,6 +196,12 @@ impl Pipeline<'_> {
             info!("Redis is back");
         }
         let ended = self.publish(first, checkpoint, connection, &server, shutdown).await;
+        {
+            let progress = self.progress.borrow();
+            if let Some(block) = progress.block {
+                self.stats.published(block.num, progress.entries);
+            }
+        }
         let again = match &ended {
             Err(TurnError::Redis(failure) | TurnError::Feed(FeedError::Redis(failure))) => {
                 failure.is_transient()
