@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::collections::HashMap;
 use std::process::Command;
 
 use parser::capture::file::Capture;
 use parser::keys::Keys;
+use parser::ship::message::BlockResult;
 use redis::aio::MultiplexedConnection;
 use support::expected::{Envelope, Recording, assert_expected};
 use support::stage::{Stage, undisturbed};
@@ -141,4 +143,36 @@ async fn shared_load_to_its_end() {
     let written = undisturbed(&capture, "workerPool: {maxThreads: 1}").await;
     undisturbed(&capture, "workerPool: {maxThreads: 8}").await.assert_same(&written, "load, 8 workers");
     assert_decoded_alike("load", &capture, &written);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn irreversible_blocks_alone_have_no_forks() {
+    let Recording { capture, events, .. } = Recording::bundled("fork-240");
+    let irreversible = |frame| {
+        BlockResult::decode(frame, &capture.protocol).map_or(0, |result| result.last_irreversible.num)
+    };
+    let last = capture.frames.iter().map(irreversible).max().expect("blocks");
+    let stage = Stage::new(&capture).await;
+    let stop = last.to_string();
+    stage.parser_with("startBlock: 1\nirreversibleOnly: true", &["--stop-block", &stop]).ended_with(0).await;
+
+    // CHAIN:KIND:BLOCK:ID16:…; of a height that came more than once, the block that came last stands.
+    let block = |event: &str| {
+        let event_id = Envelope::read(event).event_id;
+        let mut parts = event_id.split(':').skip(1);
+        let (kind, num) =
+            (parts.next().unwrap_or("").to_owned(), parts.next().and_then(|num| num.parse().ok()));
+        (kind, num.unwrap_or(0u32), parts.next().unwrap_or("").to_owned())
+    };
+    let mut standing = HashMap::new();
+    for (_, num, id) in events.iter().map(|event| block(event)).filter(|(kind, ..)| kind != "f") {
+        standing.insert(num, id);
+    }
+    let stands = |event: &String| {
+        let (kind, num, id) = block(event);
+        kind != "f" && num <= last && standing.get(&num) == Some(&id)
+    };
+    let expected: Vec<String> = events.iter().filter(|event| stands(event)).cloned().collect();
+    assert!(expected.len() > 1000);
+    assert_expected("irreversible blocks", stage.written().await.data(), &expected);
 }

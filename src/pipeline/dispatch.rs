@@ -40,11 +40,16 @@ pub struct Dispatch {
     blocks: u64,
 }
 
-struct Shared {
-    keys: Keys,
-    chain_id: Checksum,
-    blocks: bool,
-    stats: Arc<Stats>,
+/// What all blocks have in common.
+pub struct Shared {
+    /// Where they go.
+    pub keys: Keys,
+    /// Which chain they are of.
+    pub chain_id: Checksum,
+    /// Whether a `block` event closes each.
+    pub block_events: bool,
+    /// Where what could not be decoded is counted.
+    pub stats: Arc<Stats>,
 }
 
 /// The writer is gone: nothing can be published any more.
@@ -63,13 +68,9 @@ struct Commands {
 
 impl Dispatch {
     /// Goes on behind `last_entry`. `budget_bytes` bounds the decoded bytes waiting for Redis.
-    #[allow(clippy::too_many_arguments)]
     pub fn new(
         pool: Arc<rayon::ThreadPool>,
-        keys: Keys,
-        chain_id: Checksum,
-        block_events: bool,
-        stats: Arc<Stats>,
+        shared: Shared,
         block_ids: bool,
         last_entry: Option<EntryId>,
         budget_bytes: usize,
@@ -78,7 +79,7 @@ impl Dispatch {
         let budget_kib = (budget_bytes >> 10).clamp(1, u32::MAX as usize >> 4);
         Dispatch {
             pool,
-            shared: Arc::new(Shared { keys, chain_id, blocks: block_events, stats }),
+            shared: Arc::new(shared),
             last_entry,
             block_ids,
             budget: Arc::new(Semaphore::new(budget_kib)),
@@ -112,7 +113,8 @@ impl Dispatch {
                 // Nothing of the block is final before its ABI versions are there.
                 before = self.learned(&job, before, fork.is_some(), from + done).await?;
             }
-            let entries = planned - done + u64::from(fork.is_some()) + u64::from(last && self.shared.blocks);
+            let entries =
+                planned - done + u64::from(fork.is_some()) + u64::from(last && self.shared.block_events);
             let bytes = job.ready.block.plan.parts[part].bytes * EXPANSION + before.bytes.len();
             let permit = self.permit(bytes).await?;
             let start = ids;
@@ -254,7 +256,7 @@ impl Job {
         }
         sink.skip(share.skip);
         block.write_part(share.part, &mut sink);
-        if share.last && self.shared.blocks {
+        if share.last && self.shared.block_events {
             write_block(&self.shared.chain_id, block, &ready.position, &ready.previous, &mut sink);
         }
         let mut ids = share.ids;

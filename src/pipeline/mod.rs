@@ -30,7 +30,7 @@ use crate::ship::connection::Connection;
 use crate::ship::node::{Node, NodeError};
 use crate::shutdown::Shutdown;
 use crate::trim;
-use dispatch::{Decoding, Dispatch};
+use dispatch::{Decoding, Dispatch, Shared};
 use hold::Hold;
 use session::{Feed, FeedError};
 use settings::Settings;
@@ -343,7 +343,12 @@ impl Pipeline<'_> {
         let mut chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
         chain.settle(checkpoint.last_irreversible);
         let selection = self.settings.selection.clone();
-        let blocks = selection.blocks;
+        let shared = Shared {
+            keys: self.keys.clone(),
+            chain_id: self.chain_id,
+            block_events: selection.blocks,
+            stats: self.stats.clone(),
+        };
         let half = (self.config.max_in_flight_bytes / 2) as usize;
         let frames_kib = u32::try_from(half >> 10).unwrap_or(u32::MAX).max(1);
         Ok(Feed {
@@ -351,10 +356,7 @@ impl Pipeline<'_> {
             intake: Intake::new(self.chain_id, chain, history, selection, self.settings.style.clone()),
             dispatch: Dispatch::new(
                 self.pool.clone(),
-                self.keys.clone(),
-                self.chain_id,
-                blocks,
-                self.stats.clone(),
+                shared,
                 self.settings.stream_ids == StreamIds::Block,
                 checkpoint.stream_id,
                 half,
