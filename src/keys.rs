@@ -37,12 +37,13 @@ impl Keys {
     /// The keys of `namespace` (`redis.namespace`) for `chain_id`, each behind `prefix` (`redis.keyPrefix`).
     pub fn new(namespace: &str, chain_id: &Checksum, prefix: &str) -> Keys {
         let stream = format!("{prefix}ce:{namespace}:{chain_id}:");
+        let chain = Keys::chain_of(namespace, prefix);
         let namespace = format!("{prefix}{namespace}:");
         Keys {
             events: format!("{stream}events"),
             dead_parser: format!("{stream}dead:parser"),
             abi_blocks: format!("{namespace}abi-blocks:{chain_id}"),
-            chain: format!("{namespace}chain"),
+            chain,
             writer: format!("{namespace}writer:{chain_id}"),
             sync: format!("{namespace}sync:{chain_id}"),
             state: format!("{namespace}state:{chain_id}"),
@@ -51,6 +52,11 @@ impl Keys {
             namespace,
             stream,
         }
+    }
+
+    /// String: the chain that a namespace belongs to. The one key whose name holds neither chain nor contract.
+    pub fn chain_of(namespace: &str, prefix: &str) -> String {
+        format!("{prefix}{namespace}:chain")
     }
 
     /// Sorted set: the ABI history of `contract`.
