@@ -196,7 +196,7 @@ async fn a_stop_block_ends_it_once_that_block_is_in_redis() {
     };
     let stage = Stage::new(&recording.capture).await;
     let log = stage.parser_with("", &["--start-block", "1", "--stop-block", "50"]).ended_with(0).await;
-    assert!(!log.contains("checkpoint"), "{log}");
+    assert!(!log.contains("behind the checkpoint"), "{log}");
     let client = &mut stage.client().await;
     assert_eq!(stage.checkpoint(client).await.0, Some(50));
     let written = stage.written().await;

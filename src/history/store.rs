@@ -12,8 +12,8 @@ use redis::{FromRedisValue, Pipeline};
 use super::{Known, Version};
 use crate::keys::Keys;
 use crate::name::Name;
-use crate::publish::failure::{self, Failure};
 use crate::publish::Server;
+use crate::publish::failure::{self, Failure};
 
 /// Members asked for at first: the version in force and the one before it.
 const FIRST_PAGE: usize = 2;

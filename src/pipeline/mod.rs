@@ -187,14 +187,17 @@ impl Waiting {
     }
 
     /// The chain that was published into the namespace before, if any was.
-    async fn known_chain(&mut self, config: &Config, server: &Server) -> Result<Option<ExpectedChain>, RunError> {
+    async fn known_chain(
+        &mut self,
+        config: &Config,
+        server: &Server,
+    ) -> Result<Option<ExpectedChain>, RunError> {
         let key = Keys::chain_of(&config.redis.namespace, &config.redis.key_prefix);
         loop {
             match startup::chain(server, &key).await {
                 Ok(chain) => {
                     self.over();
-                    return Ok(chain
-                        .map(|id| ExpectedChain { id, reason: startup::other_chain(&key, id) }));
+                    return Ok(chain.map(|id| ExpectedChain { id, reason: startup::other_chain(&key, id) }));
                 }
                 Err(failure) => self.wait(failure).await?,
             }
@@ -272,7 +275,8 @@ impl Pipeline<'_> {
         let mut control = server.connect_control().await?;
         let found = checks::look(&mut control, &self.keys, self.settings.stream_cap).await?;
         self.said.say(&found);
-        startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, |_| ()).await
+        startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, |_| ())
+            .await
     }
 
     /// Whether Redis still has what this process published into it.

@@ -20,6 +20,9 @@ const USUAL_ENTRY_BYTES: u64 = 1_000;
 /// Entries from which on the stream itself tells what one takes.
 const MEASURABLE: u64 = 10_000;
 
+/// So many of the stream's nodes (4 kB each) are looked at for their size.
+const SAMPLES: u32 = 1_000;
+
 /// What is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Check {
@@ -63,8 +66,8 @@ struct Facts {
     stream_bytes: u64,
 }
 
-/// Looks at the server. `cap`: the most entries the stream may have (`xtrim.maxEntries`), if there is a limit. A version that is too old
-/// is [`Failure::Unfit`].
+/// Looks at the server. `cap`: the most entries the stream may have (`xtrim.maxEntries`), if there is a limit. A version that is too old,
+/// or a cluster that would spread the keys, is [`Failure::Unfit`].
 pub async fn look(
     connection: &mut MultiplexedConnection,
     keys: &Keys,
@@ -72,7 +75,11 @@ pub async fn look(
 ) -> Result<Vec<Finding>, Failure> {
     let mut questions = redis::pipe();
     questions.cmd("INFO").cmd("CONFIG").arg(("GET", "appendfsync")).cmd("CONFIG").arg(("GET", "save"));
-    questions.xlen(&keys.events).cmd("MEMORY").arg(("USAGE", &keys.events)).ignore_errors();
+    questions
+        .xlen(&keys.events)
+        .cmd("MEMORY")
+        .arg(("USAGE", &keys.events, "SAMPLES", SAMPLES))
+        .ignore_errors();
     let replies: Vec<RedisResult<Value>> = questions.query_async(connection).await?;
     let mut replies = replies.into_iter().map(Result::ok);
     let mut reply = || replies.next().flatten();
@@ -84,6 +91,7 @@ pub async fn look(
         stream_bytes: read(reply()).unwrap_or_default(),
     };
     facts.check_version()?;
+    facts.check_cluster(keys)?;
     Ok(facts.findings(cap))
 }
 
@@ -172,6 +180,18 @@ impl Facts {
         }
     }
 
+    fn check_cluster(&self, keys: &Keys) -> Result<(), Failure> {
+        let tag = hash_tag(&keys.chain);
+        if self.text("cluster_enabled") != "1" || (tag.is_some() && tag == hash_tag(&keys.events)) {
+            return Ok(());
+        }
+        Err(Failure::Unfit(
+            "this Redis is a cluster, where all keys of a namespace must lie in one slot: give redis.namespace a hash tag, as in \
+             `{parser2}`"
+                .to_owned(),
+        ))
+    }
+
     fn findings(&self, cap: Option<u64>) -> Vec<Finding> {
         if self.info.is_empty() {
             return vec![Finding {
@@ -193,7 +213,10 @@ impl Facts {
         }
         let (limit, evicted) = (self.number("maxmemory"), self.number("evicted_keys"));
         let (loses_data, meaning) = match (limit, policy.starts_with("volatile")) {
-            (0, _) => (false, "Redis would drop keys when its memory is full; as long as maxmemory is 0 it does not"),
+            (0, _) => (
+                false,
+                "Redis would drop keys when its memory is full; as long as maxmemory is 0 it does not",
+            ),
             (_, true) => (
                 false,
                 "Redis drops keys that have a time limit when its memory is full: the writer's lease, with which publishing stops, \
@@ -277,7 +300,9 @@ impl Facts {
         let how = if measured { "measured" } else { "assumed" };
         let meaning = match limit {
             0 => "the events stream may grow beyond the machine's memory",
-            _ => "the events stream may grow beyond Redis' memory: Redis then refuses writes, and publishing waits, before the stream is full",
+            _ => {
+                "the events stream may grow beyond Redis' memory: Redis then refuses writes, and publishing waits, before the stream is full"
+            }
         };
         finding(
             meaning,
@@ -287,8 +312,13 @@ impl Facts {
                 mebibytes(room)
             ),
             match limit {
-                0 => format!("xtrim.maxEntries to {fits} or less, and maxmemory, or a machine with more memory"),
-                _ => format!("maxmemory to {} or more, or xtrim.maxEntries to {fits} or less", mebibytes(needed)),
+                0 => format!(
+                    "xtrim.maxEntries to {fits} or less, and maxmemory, or a machine with more memory"
+                ),
+                _ => format!(
+                    "maxmemory to {} or more, or xtrim.maxEntries to {fits} or less",
+                    mebibytes(needed)
+                ),
             },
         )
     }
@@ -308,6 +338,12 @@ impl Facts {
     }
 }
 
+/// The part of a key that alone decides its slot in a cluster, if it has one.
+fn hash_tag(key: &str) -> Option<&str> {
+    let (tag, _) = key.split_once('{')?.1.split_once('}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
 /// In the unit that `maxmemory` is written in, rounded up.
 fn mebibytes(bytes: u64) -> String {
     format!("{}mb", bytes.div_ceil(1 << 20))
@@ -325,7 +361,9 @@ mod tests {
     fn versions_too_old_are_refused() {
         for old in ["6.0.16", "5.0.14", "2.8"] {
             let failure = facts(&format!("redis_version:{old}")).check_version().unwrap_err();
-            assert!(matches!(&failure, Failure::Unfit(text) if text.contains(old) && text.contains("6.2 or newer")));
+            assert!(
+                matches!(&failure, Failure::Unfit(text) if text.contains(old) && text.contains("6.2 or newer"))
+            );
         }
         for good in ["6.2.0", "7.0.15", "10.1.0", "7.2.4-custom", "unknown", ""] {
             assert_eq!(facts(&format!("redis_version:{good}")).check_version(), Ok(()), "{good}");
@@ -337,8 +375,10 @@ mod tests {
         let aof = "aof_enabled:1 maxmemory_policy:noeviction role:master";
         let memory = |maxmemory: u64, entries: u64, bytes: u64, cap: Option<u64>| {
             let used = bytes + (10 << 20);
-            let mut facts =
-                facts(&format!("{aof} maxmemory:{maxmemory} used_memory:{used} total_system_memory:{}", 1u64 << 30));
+            let mut facts = facts(&format!(
+                "{aof} maxmemory:{maxmemory} used_memory:{used} total_system_memory:{}",
+                1u64 << 30
+            ));
             (facts.entries, facts.stream_bytes) = (entries, bytes);
             facts.findings(cap)
         };
@@ -347,7 +387,11 @@ mod tests {
         let found = memory(486 << 20, 100_000, 50_000_000, Some(1_000_000));
         assert_eq!((found.len(), found[0].check, found[0].loses_data), (1, Check::Memory, false));
         assert!(found[0].found.contains("500 bytes an entry (measured): 487mb"), "{:?}", found[0]);
-        assert!(found[0].change.contains("maxmemory to 487mb or more, or xtrim.maxEntries to 998"), "{:?}", found[0]);
+        assert!(
+            found[0].change.contains("maxmemory to 487mb or more, or xtrim.maxEntries to 998"),
+            "{:?}",
+            found[0]
+        );
         // Without a limit of its own the machine's memory counts; without a cap nothing is sure.
         assert_eq!(memory(0, 100_000, 50_000_000, Some(2_000_000)), []);
         assert_eq!(memory(0, 100_000, 50_000_000, Some(3_000_000))[0].check, Check::Memory);

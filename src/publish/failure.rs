@@ -52,10 +52,6 @@ impl Failure {
                 "another node of the cluster has these keys, whose address is to be redis.url: {message}"
             )),
             "ERR" if reason.contains("max number of clients") => Failure::Refused(message.to_owned()),
-            "CROSSSLOT" => Failure::Unfit(format!(
-                "this Redis is a cluster, where all keys of a namespace must lie in one slot: give redis.namespace a hash \
-                 tag, `{{parser2}}` ({message})"
-            )),
             "NOAUTH" => Failure::Fatal(format!("Redis asks for a password (redis.password): {message}")),
             "WRONGPASS" => Failure::Fatal(format!("Redis refuses the user or password: {message}")),
             "NOPERM" => Failure::Fatal(format!(

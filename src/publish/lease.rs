@@ -121,7 +121,11 @@ impl Lease {
         expected: &str,
         take: bool,
     ) -> Result<bool, Failure> {
-        redis::cmd("WATCH").arg(&self.key).exec_async(connection).await.map_err(|error| self.failed(error))?;
+        redis::cmd("WATCH")
+            .arg(&self.key)
+            .exec_async(connection)
+            .await
+            .map_err(|error| self.failed(error))?;
         let holder = self.holder(connection).await?;
         if holder.as_deref() != Some(expected) {
             redis::cmd("UNWATCH").exec_async(connection).await?;

@@ -155,7 +155,10 @@ pub async fn chain(server: &Server, key: &str) -> Result<Option<Checksum>, Failu
     let parsed = found.as_deref().map(str::parse).transpose();
     parsed.map_err(|error| {
         let found = found.unwrap_or_default();
-        Failure::Unfit(format!("the Redis key `{key}` holds `{}`, no chain id: {error}", found.escape_debug()))
+        Failure::Unfit(format!(
+            "the Redis key `{key}` holds `{}`, no chain id: {error}",
+            found.escape_debug()
+        ))
     })
 }
 
