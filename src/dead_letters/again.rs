@@ -84,7 +84,10 @@ impl Again {
             Err(error) => return Ok(Now::Unfit(error.to_string())),
         };
         if event.is_control() {
-            return Ok(Now::Unfit(format!("a `{}` event means something in its own place only", event.kind())));
+            return Ok(Now::Unfit(format!(
+                "a `{}` event means something in its own place only",
+                event.kind()
+            )));
         }
         if self.undone.contains(letter, event.block_id(), self.own) {
             return Ok(Now::Undone);

@@ -17,6 +17,9 @@ pub struct Letter {
     fields: HashMap<String, String>,
 }
 
+/// A field's name and what it holds.
+type Field = (Vec<u8>, Vec<u8>);
+
 // === impl Letter ===
 
 impl Letter {
@@ -38,7 +41,7 @@ impl Letter {
 
 impl FromRedisValue for Letter {
     fn from_redis_value(value: Value) -> Result<Letter, ParsingError> {
-        let (id, fields): (String, Vec<(Vec<u8>, Vec<u8>)>) = from_redis_value(value)?;
+        let (id, fields): (String, Vec<Field>) = from_redis_value(value)?;
         // What is no text is not the parser's, and is shown as far as it can be.
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(Letter {

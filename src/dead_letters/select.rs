@@ -29,7 +29,10 @@ impl Select {
 
     /// Whether it needs the event, not only the letter's own fields.
     pub fn needs_event(&self) -> bool {
-        self.from.is_some() || self.to.is_some() || self.contract.is_some() || self.event_ids().next().is_some()
+        self.from.is_some()
+            || self.to.is_some()
+            || self.contract.is_some()
+            || self.event_ids().next().is_some()
     }
 
     /// Whether a letter is meant. `event` is its event, `None` where that does not read.

@@ -40,7 +40,12 @@ pub struct Walk<'a> {
 
 impl Letters {
     /// Those of a subscription.
-    pub fn new(connection: MultiplexedConnection, keys: &Keys, chain_id: Checksum, subscription: &str) -> Letters {
+    pub fn new(
+        connection: MultiplexedConnection,
+        keys: &Keys,
+        chain_id: Checksum,
+        subscription: &str,
+    ) -> Letters {
         Letters { connection, chain_id, key: keys.dead(subscription), failures: keys.failures(subscription) }
     }
 
@@ -74,7 +79,14 @@ impl Letters {
 
     /// Goes through those that are meant, in order. Letters can be removed meanwhile.
     pub fn walk<'a>(&'a mut self, select: &'a Select) -> Walk<'a> {
-        Walk { next: Some(select.first()), letters: self, select, page: VecDeque::new(), count: PAGE / 8, seen: 0 }
+        Walk {
+            next: Some(select.first()),
+            letters: self,
+            select,
+            page: VecDeque::new(),
+            count: PAGE / 8,
+            seen: 0,
+        }
     }
 
     /// The counter of an event.
@@ -88,7 +100,8 @@ impl Letters {
             return Ok(0);
         }
         let ids: Vec<String> = letters.iter().map(|(id, _)| id.to_string()).collect();
-        let events: Vec<&String> = letters.iter().map(|(_, event)| event).filter(|id| !id.is_empty()).collect();
+        let events: Vec<&String> =
+            letters.iter().map(|(_, event)| event).filter(|id| !id.is_empty()).collect();
         let mut transaction = redis::pipe();
         transaction.atomic().cmd("XDEL").arg(&self.key).arg(ids);
         if !events.is_empty() {

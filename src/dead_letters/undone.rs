@@ -35,7 +35,8 @@ impl Undone {
                 .query_async(connection)
                 .await?;
             for (id, fields) in &page {
-                let id: EntryId = id.parse().map_err(|error| Failure::Fatal(format!("{}: {error}", keys.forks)))?;
+                let id: EntryId =
+                    id.parse().map_err(|error| Failure::Fatal(format!("{}: {error}", keys.forks)))?;
                 let removed = fields.get("removed").map_or("", String::as_str);
                 undone.forks.extend(removed.split_ascii_whitespace().map(|block| (block.to_owned(), id)));
                 from = id.next();
@@ -45,8 +46,7 @@ impl Undone {
             }
         }
         if !undone.forks.is_empty() {
-            undone.standing =
-                redis::cmd("ZRANGE").arg((&keys.blocks, 0, -1)).query_async(connection).await?;
+            undone.standing = redis::cmd("ZRANGE").arg((&keys.blocks, 0, -1)).query_async(connection).await?;
         }
         Ok(undone)
     }

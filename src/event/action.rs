@@ -1,8 +1,8 @@
 //! Events of kind `action`.
 
-use super::{Block, Style};
 use super::decoded::{Subject, SubjectKind};
 use super::sink::Sink;
+use super::{Block, Style};
 use crate::hex;
 use crate::history::{Says, Version};
 use crate::name::Name;

@@ -69,11 +69,7 @@ impl Store {
     }
 
     /// What data of block `num` can be read with: also what the block itself brought. And the next block with a version.
-    pub(super) async fn load_at(
-        &mut self,
-        name: Name,
-        num: u32,
-    ) -> Result<(Known, Option<u32>), StoreError> {
+    pub(super) async fn load_at(&mut self, name: Name, num: u32) -> Result<(Known, Option<u32>), StoreError> {
         let key = self.keys.abi(name);
         let mut pipe = redis::pipe();
         pipe.add_command(self.page(name, num.saturating_sub(1), 0, FIRST_PAGE));

@@ -54,14 +54,9 @@ pub(super) async fn show(args: &ShowArgs) -> Result<()> {
     })?;
     let chain_id = namespace.chain_id;
     let event = letter.event(&chain_id).ok();
-    let mut again = Again::new(
-        &namespace.config,
-        namespace.connection.clone(),
-        &namespace.keys,
-        chain_id,
-        subscription,
-    )
-    .await?;
+    let mut again =
+        Again::new(&namespace.config, namespace.connection.clone(), &namespace.keys, chain_id, subscription)
+            .await?;
     let now = again.letter(&letter).await?;
     let since = match &event {
         Some(event) if event.is_undecoded() => again.version(event).await?,
