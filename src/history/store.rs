@@ -24,7 +24,8 @@ const CONTRACTS: usize = 512;
 
 /// Reads ABI versions from Redis.
 pub struct Store {
-    server: Server,
+    /// Where to connect to anew; not for a connection that was given.
+    server: Option<Server>,
     connection: MultiplexedConnection,
     keys: Arc<Keys>,
 }
@@ -54,9 +55,14 @@ type Member = (String, f64);
 // === impl Store ===
 
 impl Store {
-    /// A store over a connection of its own.
+    /// A store over a connection, for as long as that holds.
+    pub fn new(connection: MultiplexedConnection, keys: Arc<Keys>) -> Store {
+        Store { server: None, connection, keys }
+    }
+
+    /// A store over a connection of its own, made anew where it is lost.
     pub async fn connect(server: &Server, keys: Arc<Keys>) -> Result<Store, Failure> {
-        Ok(Store { server: server.clone(), connection: server.connect_control().await?, keys })
+        Ok(Store { server: Some(server.clone()), connection: server.connect_control().await?, keys })
     }
 
     /// For each contract the newest versions not above block `until`: enough to know the last two with different bytes.
@@ -76,16 +82,27 @@ impl Store {
         Ok(all)
     }
 
+    /// What data of block `num` can be read with: also what the block itself brought. And the next block with a version.
+    pub(super) async fn load_at(&mut self, name: Name, num: u32) -> Result<(Known, Option<u32>), StoreError> {
+        let key = self.keys.abi(name);
+        let mut pipe = redis::pipe();
+        pipe.add_command(self.page(name, num.saturating_sub(1), 0, FIRST_PAGE));
+        pipe.cmd("ZRANGEBYSCORE").arg((&key, num, num, "WITHSCORES"));
+        pipe.cmd("ZRANGEBYSCORE").arg((&key, format!("({num}"), "+inf", "WITHSCORES", "LIMIT", 0, 1));
+        let keys = [key.clone(), key.clone(), key];
+        let (before, inside, next): (Vec<Member>, Vec<Member>, Vec<Member>) = self.ask(&pipe, &keys).await?;
+        let mut known = self.complete(name, num.saturating_sub(1), before).await?;
+        for version in self.versions(name, &inside)? {
+            known.add(version);
+        }
+        Ok((known, next.first().map(|(_, score)| *score as u32)))
+    }
+
     async fn complete(&mut self, name: Name, until: u32, mut page: Vec<Member>) -> Result<Known, StoreError> {
         let mut versions: Vec<Arc<Version>> = Vec::new();
         let mut asked = FIRST_PAGE;
         loop {
-            for (member, score) in &page {
-                let version = Version::from_member(member, *score as u32).map_err(|why| {
-                    StoreError::Foreign { key: self.keys.abi(name), score: *score as u32, why }
-                })?;
-                versions.push(Arc::new(version));
-            }
+            versions.extend(self.versions(name, &page)?);
             let newest = versions.iter().max_by_key(|version| version.since);
             let found = newest.is_some_and(|n| versions.iter().any(|version| version.bytes() != n.bytes()));
             if found || page.is_empty() || versions.len() < asked {
@@ -99,6 +116,17 @@ impl Store {
         }
     }
 
+    fn versions(&self, name: Name, members: &[Member]) -> Result<Vec<Arc<Version>>, StoreError> {
+        let version = |(member, score): &Member| {
+            Version::from_member(member, *score as u32).map(Arc::new).map_err(|why| StoreError::Foreign {
+                key: self.keys.abi(name),
+                score: *score as u32,
+                why,
+            })
+        };
+        members.iter().map(version).collect()
+    }
+
     fn page(&self, name: Name, until: u32, skip: usize, count: usize) -> redis::Cmd {
         let mut command = redis::cmd("ZREVRANGEBYSCORE");
         command.arg(self.keys.abi(name)).arg(until).arg("-inf").arg("WITHSCORES");
@@ -109,8 +137,10 @@ impl Store {
     /// Asks, on a new connection if the one there is is lost. `keys`: of each command the key.
     async fn ask<T: FromRedisValue>(&mut self, questions: &Pipeline, keys: &[String]) -> Result<T, Failure> {
         let mut answer = questions.query_async(&mut self.connection).await;
-        if answer.as_ref().is_err_and(redis::RedisError::is_connection_dropped) {
-            self.connection = self.server.connect_control().await?;
+        if let Some(server) = &self.server
+            && answer.as_ref().is_err_and(redis::RedisError::is_connection_dropped)
+        {
+            self.connection = server.connect_control().await?;
             answer = questions.query_async(&mut self.connection).await;
         }
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
