@@ -1,11 +1,12 @@
 //! Proving a published stream whole: every block there and linked, forks resolved, nothing twice, everything in order.
 //!
 //! [`read`] goes through the stream page by page, [`entry`] takes from each event the few fields that are needed, [`check`]
-//! follows the chain through them, and [`report`] keeps what was found. Memory holds the blocks that a fork can still reach and
+//! follows the chain through them by what is to be expected ([`expect`]), and [`report`] keeps what was found. Memory holds the blocks that a fork can still reach and
 //! the events of one block, never the stream.
 
 pub mod check;
 pub mod entry;
+pub mod expect;
 pub mod read;
 pub mod report;
 
@@ -15,7 +16,8 @@ use crate::plan::Selection;
 use crate::publish::checkpoint::Checkpoint;
 use crate::publish::{EntryId, Failure, Server, StreamIds};
 
-pub use check::{Checker, Expect};
+pub use check::Checker;
+pub use expect::Expect;
 pub use report::{Finding, Kind, Report};
 
 /// A block above the last one asked for can still bring a fork that reaches below it. One that is so far above cannot.
