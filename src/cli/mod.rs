@@ -3,7 +3,11 @@
 //! Exit status: 0 done, 1 failed, 2 wrong usage or configuration.
 
 mod capture;
+#[allow(dead_code)] // Until its first command is there.
+mod namespace;
 mod progress;
+#[allow(dead_code)] // The same.
+mod table;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -20,6 +24,7 @@ use crate::pipeline::{self, RunError, Stats};
 use crate::shutdown::Shutdown;
 
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
+pub use namespace::{ConfigArg, JsonArg};
 
 /// Threads for sockets and timers.
 const IO_THREADS: usize = 2;
