@@ -1,6 +1,6 @@
 //! The limit of publishing: the parser's own commands pushed into a Redis by something that does nothing else. One thread
-//! writes them from memory as fast as the socket takes them, another reads the replies. No transactions, no lease, no node,
-//! no decoding.
+//! writes them from memory as fast as the socket takes them, another reads the replies and drops them. No lease, no node, no
+//! decoding, and no waiting: a transaction does not depend on the one before it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,16 @@ use crate::redis::Redis;
 /// Bytes of one write.
 const CHUNK: usize = 256 << 10;
 
-/// How it went behind some block.
+/// Which bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// In the parser's own transactions: `MULTI`, commands, `EXEC`.
+    Transactions,
+    /// The commands alone.
+    Plain,
+}
+
+/// How it went.
 #[derive(Debug, Clone, Copy)]
 pub struct Push {
     /// Events written.
@@ -27,12 +36,15 @@ pub struct Push {
     pub redis: Duration,
 }
 
-/// Counts whole replies.
+/// Counts commands that were carried out.
 #[derive(Debug, Default)]
 struct Replies {
-    count: u64,
-    /// The begin of the line that is being read.
-    sign: u8,
+    done: u64,
+    /// Replies inside an EXEC's still to come.
+    inside: u64,
+    /// Whether those outside of one count.
+    plain: bool,
+    line: Vec<u8>,
     /// Whether the line holds a string whose length was on the line before.
     string: bool,
 }
@@ -46,9 +58,12 @@ impl Push {
     }
 }
 
-/// Pushes a recording up to block `to` into an empty Redis, and measures what comes behind block `after`.
-pub fn push(redis: &Redis, recording: &Recording, after: u32, to: u32) -> Result<Push> {
-    let (from, end) = (recording.up_to(after), recording.up_to(to));
+/// Pushes a recording into an empty Redis up to the transaction that block `to` is whole with, and measures what comes behind
+/// the one that block `after` is whole with.
+pub fn push(redis: &Redis, recording: &Recording, form: Form, after: u32, to: u32) -> Result<Push> {
+    let (first, last) = (recording.whole_with(after)?, recording.whole_with(to)?);
+    let (from, end) = (recording.transactions[first], recording.transactions[last]);
+    ensure!(from.end < end.end, "blocks {after} to {to} are in one transaction");
     let stream = TcpStream::connect(("127.0.0.1", redis.port()))?;
     stream.set_nodelay(true)?;
     let mut reading = stream.try_clone()?;
@@ -56,61 +71,75 @@ pub fn push(redis: &Redis, recording: &Recording, after: u32, to: u32) -> Result
     reading.set_read_timeout(Some(Duration::from_secs(60)))?;
     thread::scope(|scope| {
         let writing = scope.spawn(|| -> Result<()> {
-            for chunk in recording.bytes[..end.bytes].chunks(CHUNK) {
+            let all = match form {
+                Form::Transactions => vec![&recording.bytes[..end.end]],
+                Form::Plain => {
+                    let commands = recording.transactions[..=last].iter().map(|one| one.commands_at);
+                    commands.map(|(from, to)| &recording.bytes[from..to]).collect()
+                }
+            };
+            for chunk in all.into_iter().flat_map(|bytes| bytes.chunks(CHUNK)) {
                 (&stream).write_all(chunk)?;
             }
             Ok(())
         });
-        let mut replies = Replies::default();
-        let mut began = None;
+        let mut replies = Replies { plain: form == Form::Plain, ..Replies::default() };
         let mut buffer = vec![0; 64 << 10];
-        let pushed = loop {
-            if began.is_none() && replies.count >= from.commands {
-                began = Some((Instant::now(), process::cpu(redis.pid())?, replies.count));
+        let mut wait_for = |commands: u64| -> Result<(Instant, Duration)> {
+            while replies.done < commands {
+                let count = reading.read(&mut buffer).context("the bare writer waits for replies")?;
+                ensure!(count > 0, "Redis closed the connection of the bare writer");
+                replies.read(&buffer[..count])?;
             }
-            if let Some((at, cpu, count)) = began
-                && replies.count >= end.commands
-            {
-                let time = at.elapsed();
-                // Replies come many at a time: those already there when it began do not count.
-                let late = (end.commands - count) as f64 / (end.commands - from.commands) as f64;
-                let events = ((end.events - from.events) as f64 * late) as u64;
-                break Push { events, time, redis: process::cpu(redis.pid())? - cpu };
-            }
-            let count = reading.read(&mut buffer).context("the bare writer waits for replies")?;
-            ensure!(count > 0, "Redis closed the connection of the bare writer");
-            replies.read(&buffer[..count])?;
+            Ok((Instant::now(), process::cpu(redis.pid())?))
         };
+        let (began, before) = wait_for(from.commands)?;
+        let (ended, now) = wait_for(end.commands)?;
         match writing.join() {
             Ok(written) => written?,
             Err(_) => bail!("the bare writer's thread panicked"),
         }
-        Ok(pushed)
+        Ok(Push { events: end.events - from.events, time: ended - began, redis: now - before })
     })
 }
 
 // === impl Replies ===
 
 impl Replies {
-    /// Replies of XADD, ZADD, HSET and their like: a line, or a string of one line behind its length.
+    /// Replies of XADD, ZADD, HSET and their like, and of EXEC around them: a line, or a string of one line behind its length.
     fn read(&mut self, bytes: &[u8]) -> Result<()> {
         for &byte in bytes {
-            if self.sign == 0 {
-                self.sign = byte;
+            if byte != b'\n' {
+                self.line.push(byte);
+                continue;
             }
-            if byte == b'\n' {
-                match self.sign {
-                    b'$' if !self.string => self.string = true,
-                    b'-' if !self.string => bail!("a command of the recording was refused"),
-                    _ => {
-                        self.string = false;
-                        self.count += 1;
-                    }
+            let first = self.line.first().copied().unwrap_or_default();
+            match first {
+                _ if self.string => {
+                    self.string = false;
+                    self.complete();
                 }
-                self.sign = 0;
+                b'$' => self.string = true,
+                b'*' => {
+                    let count =
+                        std::str::from_utf8(&self.line[1..]).ok().and_then(|n| n.trim_end().parse().ok());
+                    self.inside = count.context("a transaction of the recording was refused")?;
+                }
+                b'-' => bail!("a command was refused: {}", String::from_utf8_lossy(&self.line)),
+                _ => self.complete(),
             }
+            self.line.clear();
         }
         Ok(())
+    }
+
+    fn complete(&mut self) {
+        if self.inside > 0 {
+            self.inside -= 1;
+            self.done += 1;
+        } else if self.plain {
+            self.done += 1;
+        }
     }
 }
 
@@ -118,15 +147,24 @@ impl Replies {
 mod tests {
     use super::*;
 
+    fn done(plain: bool, bytes: &[u8], cut: usize) -> u64 {
+        let mut replies = Replies { plain, ..Replies::default() };
+        replies.read(&bytes[..cut]).expect("replies");
+        replies.read(&bytes[cut..]).expect("replies");
+        replies.done
+    }
+
     #[test]
     fn replies_are_counted_however_they_are_cut() {
-        let bytes = b"$3\r\n1-1\r\n:1\r\n+OK\r\n$4\r\n12-1\r\n";
-        for cut in 0..bytes.len() {
-            let mut replies = Replies::default();
-            replies.read(&bytes[..cut]).expect("replies");
-            replies.read(&bytes[cut..]).expect("replies");
-            assert_eq!(replies.count, 4, "cut at {cut}");
+        let plain = b"$3\r\n1-1\r\n:1\r\n+OK\r\n$4\r\n12-1\r\n";
+        let inside = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$3\r\n1-1\r\n:1\r\n+OK\r\n+QUEUED\r\n*1\r\n:7\r\n";
+        for cut in 0..plain.len() {
+            assert_eq!(done(true, plain, cut), 4, "cut at {cut}");
+        }
+        for cut in 0..inside.len() {
+            assert_eq!(done(false, inside, cut), 3, "cut at {cut}");
         }
         assert!(Replies::default().read(b"-OOM\r\n").is_err());
+        assert!(Replies::default().read(b"*-1\r\n").is_err());
     }
 }

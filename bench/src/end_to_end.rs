@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::bare_writer::{self, Push};
+use crate::bare_writer::{self, Form, Push};
 use crate::process;
 use crate::program::{Run, Settings};
 use crate::receive;
@@ -29,7 +29,10 @@ struct Variant {
 /// One repetition: the parser, then the bare writer.
 struct Pair {
     run: Run,
+    /// The bare writer, in transactions.
     push: Push,
+    /// The same without.
+    plain: Push,
     /// CPU time of the node in the run.
     node: Duration,
 }
@@ -41,9 +44,10 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
         "From the node's socket to Redis' confirmation: `capture serve` as the node, `parser run` and redis-server, three processes on \
          the same cores; default configuration, all kinds of events but `block`. Measured between two moments at which all three \
          are at full work, from block 200 on to the capture's end (about 2,000 blocks). The limit is the **bare writer**: the commands \
-         the parser wrote for the same blocks (XADDs, ABI versions, checkpoints; recorded before on their way to Redis) pushed from memory through one \
-         connection by a thread that does nothing else, without transactions, while a second thread reads the replies. It shares the \
-         cores with Redis alone. Parser and writer take turns, each time with an empty Redis. The append-only file is never rewritten.",
+         the parser wrote for the same blocks (XADDs, ABI versions, checkpoints, in the same transactions; recorded before on their way to Redis) pushed from memory through one \
+         connection by a thread that does nothing else and waits for nothing, while a second thread reads the replies. It shares the \
+         cores with Redis alone. The last column is the same without MULTI and EXEC: slower, as Redis then writes its file (and under `always` waits for the disk) \
+         after every 16 KiB that it read. Parser and writer take turns, each time with an empty Redis. The append-only file is never rewritten.",
     );
     let mut rates = Table::new(&[
         "threads, AOF, ids",
@@ -54,6 +58,7 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
         "MB/s out",
         "bare writer, events/s",
         "ratio",
+        "without transactions, events/s",
     ]);
     let mut costs = Table::new(&[
         "threads, AOF, ids",
@@ -113,9 +118,8 @@ fn pair(bench: &mut Bench, variant: Variant) -> Result<Pair> {
         let end = parser.reach(&redis, bench.last_block(), |_| Ok(()))?;
         (Run::between(&begin, &end), process::cpu(node.pid())? - before)
     };
-    let redis = Redis::start(variant.fsync)?;
-    let push = bare_writer::push(&redis, &recording, run.after, run.to)?;
-    Ok(Pair { run, push, node })
+    let push = |form| bare_writer::push(&Redis::start(variant.fsync)?, &recording, form, run.after, run.to);
+    Ok(Pair { run, push: push(Form::Transactions)?, plain: push(Form::Plain)?, node })
 }
 
 // === impl Variant ===
@@ -172,6 +176,7 @@ fn rates_of(bench: &mut Bench, variant: Variant, pairs: &[Pair]) -> Result<Vec<S
         a_second(&|run| out(run) / 1e6),
         spread(&over(pairs, |pair| pair.push.events_per_second())),
         spread(&over(pairs, Pair::ratio)),
+        number(over(pairs, |pair| pair.plain.events_per_second()).median),
     ])
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use parser::history::{Since, Version};
 
 use crate::abi_lookup;
-use crate::bare_writer::{self, Push};
+use crate::bare_writer::{self, Form, Push};
 use crate::made;
 use crate::node::Node;
 use crate::program::{Program, Run, Settings};
@@ -66,8 +66,13 @@ fn blocks(bench: &Bench, section: &mut Section, directory: &Path) -> Result<()> 
         let mut size = Size { actions, runs: Vec::new(), pushes: Vec::new() };
         for _ in 0..bench.pick(1, 3) {
             let run = run(bench, &node, &Redis::start(Fsync::EverySecond)?, after as u32, to as u32)?;
-            let pushed =
-                bare_writer::push(&Redis::start(Fsync::EverySecond)?, &recording, run.after, run.to)?;
+            let pushed = bare_writer::push(
+                &Redis::start(Fsync::EverySecond)?,
+                &recording,
+                Form::Transactions,
+                run.after,
+                run.to,
+            )?;
             size.runs.push(run);
             size.pushes.push(pushed);
         }

@@ -115,7 +115,7 @@ fn by_a_bare_writer(bench: &Bench, recording: &Recording, every: Duration, block
             for (i, num) in (UNTIMED + 1..=UNTIMED + blocks).enumerate() {
                 let mut commands = Vec::new();
                 resp::command(&mut commands, &[b"MULTI"]);
-                commands.extend_from_slice(recording.block(num));
+                commands.extend(recording.block(num));
                 resp::command(&mut commands, &[b"EXEC"]);
                 let at = begin + every * i as u32;
                 thread::sleep(at.saturating_duration_since(Instant::now()));

@@ -17,24 +17,41 @@ pub struct Relay {
 /// What one connection has sent so far.
 type Sent = Arc<Mutex<Vec<u8>>>;
 
-/// Commands in the order they were sent, without what makes transactions of them.
+/// What was published, in the order it was sent: transactions of `MULTI`, commands, `EXEC`, and nothing between them.
 #[derive(Debug, Default)]
 pub struct Recording {
-    /// The commands, one behind the other.
+    /// The transactions, one behind the other.
     pub bytes: Vec<u8>,
+    /// Where each ends.
+    pub transactions: Vec<Transaction>,
     /// How far each block goes, in order of the blocks.
-    pub marks: Vec<Mark>,
+    marks: Vec<Mark>,
 }
 
-/// Everything up to the end of a block's entries.
+/// A transaction, and everything up to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Transaction {
+    /// Where its commands stand.
+    pub commands_at: (usize, usize),
+    /// Where it ends.
+    pub end: usize,
+    /// Commands up to its end, those that make transactions of them not counted.
+    pub commands: u64,
+    /// Entries in the events stream up to its end.
+    pub events: u64,
+    /// The last block with an entry up to its end.
+    pub block: u32,
+}
+
+/// Everything up to the end of a block's entries and what follows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark {
     /// The block.
     pub block: u32,
+    /// Where it ends.
+    at: usize,
     /// Bytes of commands.
-    pub bytes: usize,
-    /// Commands.
-    pub commands: u64,
+    pub bytes: u64,
     /// Entries in the events stream.
     pub events: u64,
     /// Those of kind `action`.
@@ -97,7 +114,7 @@ impl Relay {
         for connection in sent.iter() {
             let bytes = std::mem::take(&mut *connection.lock().unwrap_or_else(|e| e.into_inner()));
             let recording = Recording::of(&bytes)?;
-            if !recording.marks.is_empty() {
+            if !recording.transactions.is_empty() {
                 return Ok(recording);
             }
         }
@@ -108,23 +125,33 @@ impl Relay {
 // === impl Recording ===
 
 impl Recording {
-    /// Takes the commands out of their transactions. What comes behind the last whole transaction is left out.
+    /// Takes the transactions out of what one connection sent. What comes behind the last whole one is left out, as are
+    /// the parser's questions between them.
     pub fn of(sent: &[u8]) -> Result<Recording> {
         let mut recording = Recording::default();
-        let (mut mark, mut committed) = (Mark::default(), (0, 0));
-        let mut inside = false;
+        let (mut mark, mut open) = (Mark::default(), Transaction::default());
+        let (mut inside, mut committed) = (false, (0, 0));
         let mut rest = sent;
         while let Some(command) = Command::next(&mut rest)? {
+            inside |= command.name == b"MULTI";
+            if !inside {
+                continue;
+            }
+            recording.bytes.extend_from_slice(command.bytes);
+            let at = recording.bytes.len();
             match command.name {
-                b"MULTI" => inside = true,
+                b"MULTI" => open.commands_at = (at, at),
                 b"EXEC" => {
                     inside = false;
-                    committed = (recording.marks.len(), recording.bytes.len());
+                    open = Transaction { end: at, events: mark.events, block: mark.block, ..open };
+                    recording.transactions.push(open);
+                    committed = (recording.marks.len(), at);
                 }
-                _ if inside => {
-                    recording.bytes.extend_from_slice(command.bytes);
-                    mark.bytes = recording.bytes.len();
-                    mark.commands += 1;
+                _ => {
+                    open.commands += 1;
+                    open.commands_at.1 = at;
+                    mark.at = at;
+                    mark.bytes += command.bytes.len() as u64;
                     if let Some(json) = command.event() {
                         let block = block_of(json)?;
                         if block != mark.block {
@@ -136,12 +163,10 @@ impl Recording {
                         mark.rows += u64::from(json.starts_with(b"{\"kind\":\"delta\""));
                         mark.json += json.len() as u64;
                     }
-                    // What follows a block's entries (ABI versions, the checkpoint) belongs to it.
                     if let Some(last) = recording.marks.last_mut() {
                         *last = mark;
                     }
                 }
-                _ => {}
             }
         }
         recording.marks.truncate(committed.0);
@@ -158,15 +183,26 @@ impl Recording {
         }
     }
 
+    /// The first transaction that block `num` is whole with.
+    pub fn whole_with(&self, num: u32) -> Result<usize> {
+        let events = self.up_to(num).events;
+        let place = self.transactions.partition_point(|transaction| transaction.events < events);
+        ensure!(place < self.transactions.len(), "the recording ends before block {num}");
+        Ok(place)
+    }
+
+    /// The commands of one block, without what makes transactions of them.
+    pub fn block(&self, num: u32) -> Vec<u8> {
+        let mut rest = &self.bytes[self.up_to(num - 1).at..self.up_to(num).at];
+        let commands = std::iter::from_fn(|| Command::next(&mut rest).ok().flatten());
+        let plain = commands.filter(|command| !matches!(command.name, b"MULTI" | b"EXEC"));
+        plain.flat_map(|command| command.bytes.iter().copied()).collect()
+    }
+
     /// Bytes of JSON that an entry has on average.
     pub fn json_per_event(&self) -> f64 {
         let all = self.up_to(u32::MAX);
         all.json as f64 / all.events as f64
-    }
-
-    /// The commands of one block.
-    pub fn block(&self, num: u32) -> &[u8] {
-        &self.bytes[self.up_to(num - 1).bytes..self.up_to(num).bytes]
     }
 
     /// The JSON of the entries, one by one.
@@ -247,32 +283,36 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_between_multi_and_exec_is_kept() {
-        let (mut sent, mut expected) = (Vec::new(), Vec::new());
-        resp::command(&mut sent, &[b"WATCH", b"writer"]);
-        resp::command(&mut sent, &[b"MULTI"]);
+    fn whole_transactions_are_kept_and_nothing_between_them() {
+        let (mut sent, mut commands) = (Vec::new(), Vec::new());
+        let (mut multi, mut exec) = (Vec::new(), Vec::new());
+        resp::command(&mut multi, &[b"MULTI"]);
+        resp::command(&mut exec, &[b"EXEC"]);
         for block in [7, 7, 8] {
-            xadd(&mut expected, block, if block == 7 { "action" } else { "delta" });
+            xadd(&mut commands, block, if block == 7 { "action" } else { "delta" });
         }
-        resp::command(&mut expected, &[b"HSET", b"sync", b"block_num", b"8"]);
+        resp::command(&mut commands, &[b"HSET", b"sync", b"block_num", b"8"]);
+        let expected = [&multi[..], &commands, &exec].concat();
+        resp::command(&mut sent, &[b"WATCH", b"writer"]);
         sent.extend_from_slice(&expected);
-        resp::command(&mut sent, &[b"EXEC"]);
         // Not whole: not committed, as far as is known.
-        resp::command(&mut sent, &[b"MULTI"]);
+        sent.extend_from_slice(&multi);
         xadd(&mut sent, 9, "action");
         sent.extend_from_slice(b"*3\r\n$4\r\nHS");
 
         let recording = Recording::of(&sent).expect("commands");
         assert_eq!(recording.bytes, expected);
-        let blocks: Vec<_> = recording.marks.iter().map(|mark| mark.block).collect();
-        assert_eq!(blocks, [7, 8]);
+        let [only] = recording.transactions[..] else { panic!("one transaction: {recording:?}") };
+        assert_eq!((only.commands, only.events, only.block, only.end), (4, 3, 8, expected.len()));
+        assert_eq!(&recording.bytes[only.commands_at.0..only.commands_at.1], commands);
         let (seven, eight) = (recording.up_to(7), recording.up_to(8));
-        assert_eq!((seven.commands, seven.events, seven.actions), (2, 2, 2));
-        assert_eq!((eight.commands, eight.events, eight.actions, eight.rows), (4, 3, 2, 1));
-        assert_eq!(eight.bytes, expected.len());
-        assert_eq!(recording.block(8), &expected[seven.bytes..]);
+        assert_eq!((seven.events, seven.actions, seven.rows), (2, 2, 0));
+        assert_eq!((eight.events, eight.actions, eight.rows), (3, 2, 1));
+        assert_eq!(eight.bytes, commands.len() as u64);
+        assert_eq!([recording.block(7), recording.block(8)].concat(), commands);
         assert_eq!(recording.up_to(6), Mark::default());
         assert_eq!(recording.up_to(100), eight);
         assert_eq!(recording.events().count(), 3);
+        assert_eq!(recording.whole_with(7).expect("a transaction"), 0);
     }
 }

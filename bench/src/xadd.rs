@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use parser::resp;
 
-use crate::bare_writer;
+use crate::bare_writer::{self, Form};
 use crate::recording::Recording;
 use crate::redis::{Fsync, Redis};
 use crate::report::{Better, Figure, Section, Table};
@@ -101,7 +101,8 @@ fn pushes(bench: &mut Bench, fsync: Fsync) -> Result<Vec<(f64, f64)>> {
     let (after, to) = (BLOCKS.start() - 1, *BLOCKS.end());
     (0..bench.pick(1, 3))
         .map(|_| {
-            let pushed = bare_writer::push(&Redis::start(fsync)?, &recording, after, to)?.events_per_second();
+            let pushed = bare_writer::push(&Redis::start(fsync)?, &recording, Form::Transactions, after, to)?
+                .events_per_second();
             Ok((pushed, drop_all(&recording, after, to)?))
         })
         .collect()
@@ -109,14 +110,15 @@ fn pushes(bench: &mut Bench, fsync: Fsync) -> Result<Vec<(f64, f64)>> {
 
 /// Events a second through a loop-back socket whose other end reads and drops them.
 fn drop_all(recording: &Recording, after: u32, to: u32) -> Result<f64> {
-    let (from, end) = (recording.up_to(after), recording.up_to(to));
+    let end = |num| Ok::<_, anyhow::Error>(recording.transactions[recording.whole_with(num)?]);
+    let (from, end) = (end(after)?, end(to)?);
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let address = listener.local_addr()?;
     let began = Instant::now();
     thread::scope(|scope| {
         scope.spawn(move || -> Result<()> {
             let mut stream = TcpStream::connect(address)?;
-            Ok(stream.write_all(&recording.bytes[from.bytes..end.bytes])?)
+            Ok(stream.write_all(&recording.bytes[from.end..end.end])?)
         });
         let (mut stream, _) = listener.accept()?;
         let mut buffer = vec![0; 64 << 10];
