@@ -3,7 +3,8 @@
 //! Exit status: 0 done, 1 failed, 2 wrong usage or configuration.
 
 mod capture;
-#[allow(dead_code)] // Until its first command is there.
+mod dead_letters;
+#[allow(dead_code)] // Until its last command is there.
 mod namespace;
 mod progress;
 #[allow(dead_code)] // The same.
@@ -24,6 +25,7 @@ use crate::pipeline::{self, RunError, Stats};
 use crate::shutdown::Shutdown;
 
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
+pub use dead_letters::DeadLettersCommand;
 pub use namespace::{ConfigArg, JsonArg};
 
 /// Threads for sockets and timers.
@@ -52,6 +54,9 @@ pub enum Command {
     /// Record a node's traffic, serve it again, decode it without Redis
     #[command(subcommand)]
     Capture(CaptureCommand),
+    /// What could not be decoded: list it, look at it
+    #[command(subcommand)]
+    DeadLetters(DeadLettersCommand),
 }
 
 /// `parser run`
@@ -85,6 +90,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run(args),
         Command::Config(ConfigCommand::Check { file }) => reader_may_leave(check_config(&file)),
         Command::Capture(command) => capture::run(command),
+        Command::DeadLetters(command) => dead_letters::run(command),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };
     // Should stderr be closed, there is nobody to tell.
