@@ -31,4 +31,5 @@ pub mod state;
 pub mod time;
 pub mod transport;
 pub mod trim;
+pub mod verify;
 pub mod walk;
