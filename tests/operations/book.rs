@@ -48,18 +48,16 @@ pub fn section(title: &str) -> Vec<Step> {
 pub fn follow(title: &str, folder: &std::path::Path, tools: &std::path::Path) {
     let steps = section(title);
     let mark = "-- next --";
-    let script: Vec<String> = steps.iter().map(|step| format!("{}\necho '{mark}'", step.command)).collect();
-    let printed = call(&script.join("\n"), folder, tools);
-    let mut outputs = printed.split(&format!("{mark}\n"));
-    for step in &steps {
-        let output: Vec<&str> = outputs.next().unwrap_or_default().lines().collect();
-        assert!(
-            matches(&step.output, &output),
-            "{title}: `{}` prints\n{}\nbut the page says\n{}\n(all of it:\n{printed})",
-            step.command,
-            output.join("\n"),
-            step.output.join("\n")
-        );
+    let script: Vec<String> = steps.iter().map(|step| format!("{}\necho '{mark}'\n", step.command)).collect();
+    let printed = call(&script.concat(), folder, tools);
+    let outputs: Vec<Vec<&str>> =
+        printed.split(mark).map(|output| output.trim_start().lines().collect()).collect();
+    let differ = |(step, output): &(&Step, &Vec<&str>)| !matches(&step.output, output);
+    if let Some((step, _)) = steps.iter().zip(&outputs).find(differ) {
+        let typed =
+            |(step, output): (&Step, &Vec<&str>)| format!("$ {}\n{}\n", step.command, output.join("\n"));
+        let all: Vec<String> = steps.iter().zip(&outputs).map(typed).collect();
+        panic!("{title}: other than on the page: $ {}\n\n{}", step.command, all.concat());
     }
 }
 
@@ -99,7 +97,9 @@ fn matches(page: &[String], output: &[&str]) -> bool {
 
 fn line_matches(page: &str, output: &str) -> bool {
     let mut parts = page.trim_end().split('…');
-    let Some(mut left) = output.trim_end().strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let Some(mut left) = output.trim_end().strip_prefix(parts.next().unwrap_or_default()) else {
+        return false;
+    };
     let mut last = None;
     for part in parts {
         if let Some(before) = last.replace(part) {

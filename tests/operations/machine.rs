@@ -7,7 +7,6 @@ use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 use parser::capture::file::Capture;
 use parser::capture::serve::{ServeOptions, Server};
@@ -31,7 +30,8 @@ pub struct Machine {
 
 const SYSTEMCTL: &str = r#"#!/usr/bin/env bash
 # usage: systemctl start|stop parser|redis-server
-running() { kill -0 "$(cat ".$1" 2>/dev/null)" 2>/dev/null; }
+# A process that nobody has waited for is none any more.
+running() { grep -q '^State:.[^ZX]' "/proc/$(cat ".$1" 2>/dev/null)/status" 2>/dev/null; }
 case "$1 $2" in
 "stop parser" | "stop redis-server")
     running "$2" && kill "$(cat ".$2")"
@@ -80,7 +80,8 @@ impl Machine {
         let mut machine = Machine { node, keys, folder, tools, port: 0 };
         machine.tool("systemctl", SYSTEMCTL);
         machine.tool("journalctl", JOURNALCTL);
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_parser"), machine.tools.path().join("parser")).expect("a link");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_parser"), machine.tools.path().join("parser"))
+            .expect("a link");
         fs::create_dir(machine.folder().join("redis")).expect("a folder");
         // A port found free can be taken by another test before the server has it.
         for _ in 0..10 {
@@ -99,7 +100,11 @@ impl Machine {
 
     /// The parser's configuration from now on.
     pub fn configure(&self, yaml: &str) {
-        let ship = if yaml.contains("ship:") { String::new() } else { format!("ship: {{url: '{}'}}\n", self.node.url()) };
+        let ship = if yaml.contains("ship:") {
+            String::new()
+        } else {
+            format!("ship: {{url: '{}'}}\n", self.node.url())
+        };
         self.file(
             "parser.yaml",
             &format!("{ship}redis: {{url: 'redis://127.0.0.1:{}'}}\nreconnect: {{backoffSeconds: [0.05]}}\n{yaml}\n", self.port),
@@ -113,7 +118,10 @@ impl Machine {
 
     /// The parser's start waits until that block is published whole.
     pub fn expect_block(&self, num: u32) {
-        self.expect(&format!("[ \"$(redis-cli HMGET {} block_num part | tr '\\n' ' ')\" = '{num}  ' ]", self.keys.sync));
+        self.expect(&format!(
+            "[ \"$(redis-cli HMGET {} block_num part | tr '\\n' ' ')\" = '{num}  ' ]",
+            self.keys.sync
+        ));
     }
 
     pub fn file(&self, name: &str, text: &str) {
