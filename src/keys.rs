@@ -21,6 +21,8 @@ pub struct Keys {
     pub writer: String,
     /// Hash: the checkpoint.
     pub sync: String,
+    /// String: what the running parser says of itself ([`crate::state::Report`]).
+    pub state: String,
     /// Sorted set: published reversible blocks.
     pub blocks: String,
     /// Hash: registry of the consumers' subscriptions.
@@ -44,6 +46,7 @@ impl Keys {
             chain,
             writer: format!("{namespace}writer:{chain_id}"),
             sync: format!("{namespace}sync:{chain_id}"),
+            state: format!("{namespace}state:{chain_id}"),
             blocks: format!("{namespace}blocks:{chain_id}"),
             subscriptions: format!("{namespace}subs"),
             namespace,
@@ -96,6 +99,7 @@ mod tests {
                 (keys.chain.clone(), "parser2:chain".to_owned()),
                 (keys.writer.clone(), format!("parser2:writer:{id}")),
                 (keys.sync.clone(), format!("parser2:sync:{id}")),
+                (keys.state.clone(), format!("parser2:state:{id}")),
                 (keys.blocks.clone(), format!("parser2:blocks:{id}")),
                 (keys.subscriptions.clone(), "parser2:subs".to_owned()),
                 (keys.failures("web"), "parser2:sub:web:failures".to_owned()),

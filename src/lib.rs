@@ -26,6 +26,8 @@ pub mod publish;
 pub mod resp;
 pub mod ship;
 pub mod shutdown;
+pub mod state;
+pub mod time;
 pub mod transport;
 pub mod trim;
 pub mod walk;
