@@ -36,6 +36,7 @@ use session::{Feed, FeedError};
 use settings::Settings;
 
 pub use intake::{Intake, IntakeError, Ready};
+pub use settings::node_options;
 pub use stats::{Snapshot, Stats};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
