@@ -13,6 +13,7 @@ pub mod chain_api;
 pub mod cli;
 pub mod config;
 pub mod cursor;
+pub mod dead_letters;
 pub mod event;
 pub mod filter;
 pub mod hex;

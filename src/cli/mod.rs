@@ -5,6 +5,7 @@
 mod abi;
 mod abi_preload;
 mod capture;
+mod dead_letters;
 mod namespace;
 mod progress;
 mod status;
@@ -28,6 +29,7 @@ use crate::shutdown::Shutdown;
 pub use abi::{AbiCommand, CheckAbisArgs, ListAbisArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs};
 pub use abi_preload::{PreloadArgs, SourceArg};
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
+pub use dead_letters::DeadLettersCommand;
 pub use namespace::{ConfigArg, JsonArg};
 pub use status::StatusArgs;
 pub use subscriptions::{
@@ -80,6 +82,9 @@ pub enum Command {
     /// Record a node's traffic, serve it again, decode it without Redis
     #[command(subcommand)]
     Capture(CaptureCommand),
+    /// What could not be decoded: list it, look at it
+    #[command(subcommand)]
+    DeadLetters(DeadLettersCommand),
 }
 
 /// `parser run`
@@ -119,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::ResetSubscription(args) => reader_may_leave(subscriptions::reset(args)),
         Command::Config(ConfigCommand::Check { file }) => reader_may_leave(check_config(&file)),
         Command::Capture(command) => capture::run(command),
+        Command::DeadLetters(command) => dead_letters::run(command),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };
     // Should stderr be closed, there is nobody to tell.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 
-use super::{Known, Version};
+use super::{Known, Since, Version};
 use crate::keys::Keys;
 use crate::name::Name;
 
@@ -13,6 +13,8 @@ use crate::name::Name;
 const FIRST_PAGE: usize = 2;
 /// Members asked for when all so far had the same bytes.
 const NEXT_PAGE: usize = 16;
+/// Members asked for of the block itself and later ones.
+const AHEAD: usize = 4;
 /// Contracts asked for in one go.
 const CONTRACTS: usize = 512;
 
@@ -68,16 +70,59 @@ impl Store {
         Ok(all)
     }
 
+    /// What data of block `num` can be read with: also what the block itself brought. And the next block with a version.
+    pub(super) async fn load_at(&mut self, name: Name, num: u32) -> Result<(Known, Option<u32>), StoreError> {
+        let key = self.keys.abi(name);
+        let mut pipe = redis::pipe();
+        pipe.add_command(self.page(name, num.saturating_sub(1), 0, FIRST_PAGE));
+        pipe.cmd("ZRANGEBYSCORE").arg((&key, num, num, "WITHSCORES"));
+        pipe.cmd("ZRANGEBYSCORE").arg((&key, format!("({num}"), "+inf", "WITHSCORES", "LIMIT", 0, 1));
+        let (before, inside, next): (Vec<Member>, Vec<Member>, Vec<Member>) =
+            pipe.query_async(&mut self.connection).await?;
+        let mut known = self.complete(name, num.saturating_sub(1), before).await?;
+        for version in self.versions(name, &inside)? {
+            known.add(version);
+        }
+        Ok((known, next.first().map(|(_, score)| *score as u32)))
+    }
+
+    /// The same for data of block `num`, with what was put into force from its start, and from which block on there is more.
+    pub(super) async fn load_before(
+        &mut self,
+        contracts: &[Name],
+        num: u32,
+    ) -> Result<Vec<Known>, StoreError> {
+        let mut all = self.load(contracts, num.saturating_sub(1)).await?;
+        for (some, known) in contracts.chunks(CONTRACTS).zip(all.chunks_mut(CONTRACTS)) {
+            let mut pipe = redis::pipe();
+            for &name in some {
+                let key = self.keys.abi(name);
+                pipe.cmd("ZRANGEBYSCORE").arg((key, num, "+inf", "WITHSCORES", "LIMIT", 0, AHEAD));
+            }
+            let pages: Vec<Vec<Member>> = pipe.query_async(&mut self.connection).await?;
+            for ((&name, known), page) in some.iter().zip(known).zip(pages) {
+                let full = page.len() == AHEAD;
+                let (now, later): (Vec<Member>, Vec<Member>) =
+                    page.into_iter().partition(|(_, score)| *score == f64::from(num));
+                let later = later.first().map(|(_, score)| *score as u32);
+                known.more_from(later.or(full.then(|| num.saturating_add(1))));
+                // What the block itself brings is learned from it.
+                let start = Since { block: num, sequence: Since::BEFORE };
+                for version in self.versions(name, &now)? {
+                    if version.since == start {
+                        known.add(version);
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
     async fn complete(&mut self, name: Name, until: u32, mut page: Vec<Member>) -> Result<Known, StoreError> {
         let mut versions: Vec<Arc<Version>> = Vec::new();
         let mut asked = FIRST_PAGE;
         loop {
-            for (member, score) in &page {
-                let version = Version::from_member(member, *score as u32).map_err(|why| {
-                    StoreError::Foreign { key: self.keys.abi(name), score: *score as u32, why }
-                })?;
-                versions.push(Arc::new(version));
-            }
+            versions.extend(self.versions(name, &page)?);
             let newest = versions.iter().max_by_key(|version| version.since);
             let found = newest.is_some_and(|n| versions.iter().any(|version| version.bytes() != n.bytes()));
             if found || page.is_empty() || versions.len() < asked {
@@ -87,6 +132,17 @@ impl Store {
                 self.page(name, until, versions.len(), NEXT_PAGE).query_async(&mut self.connection).await?;
             asked = versions.len() + NEXT_PAGE;
         }
+    }
+
+    fn versions(&self, name: Name, members: &[Member]) -> Result<Vec<Arc<Version>>, StoreError> {
+        let version = |(member, score): &Member| {
+            Version::from_member(member, *score as u32).map(Arc::new).map_err(|why| StoreError::Foreign {
+                key: self.keys.abi(name),
+                score: *score as u32,
+                why,
+            })
+        };
+        members.iter().map(version).collect()
     }
 
     fn page(&self, name: Name, until: u32, skip: usize, count: usize) -> redis::Cmd {

@@ -166,7 +166,8 @@ pub fn style(config: &Config) -> Style {
     }
 }
 
-fn overrides(config: &Config) -> Result<Vec<Override>, RunError> {
+/// The ABIs that it puts in place of the chain's.
+pub fn overrides(config: &Config) -> Result<Vec<Override>, RunError> {
     let overrides = config.abi.overrides.iter().map(|o| {
         let version = Version::new(Since { block: o.from_block, sequence: Since::BEFORE }, &o.abi);
         if let Says::Bad(bad) = version.says(style(config).deserializer) {
