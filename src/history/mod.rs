@@ -26,7 +26,7 @@ use std::time::Duration;
 use lru::LruCache;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::chain_api::ChainApi;
 use crate::name::Name;
@@ -178,7 +178,6 @@ impl History {
             self.unknown.clear();
             let held: Vec<Name> = self.changed.keys().copied().collect();
             self.load_again(num, &held).await?;
-            info!(block = num, "the ABI history was changed from outside: reading it anew");
         }
         self.load_all(num, plan).await?;
         let mut learned = self.learn(num, plan);
