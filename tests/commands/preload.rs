@@ -82,9 +82,13 @@ async fn published(further: &str) -> World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chain_api_fills_in_what_has_no_history() {
-    let api =
-        chain_api(BTreeMap::from([("eosio", field("s")), ("known", field("now")), ("unknown", field("b")), ("none", Vec::new())]))
-            .await;
+    let api = chain_api(BTreeMap::from([
+        ("eosio", field("s")),
+        ("known", field("now")),
+        ("unknown", field("b")),
+        ("none", Vec::new()),
+    ]))
+    .await;
     let world = published(&format!("chain: {{url: '{api}'}}")).await;
     let before = members(&world, "known").await;
     let done = world.json(&["abi", "preload", "--seen"]).await;
