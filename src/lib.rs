@@ -35,4 +35,5 @@ pub mod subscriptions;
 pub mod time;
 pub mod transport;
 pub mod trim;
+pub mod verify;
 pub mod walk;

@@ -11,6 +11,7 @@ mod progress;
 mod status;
 mod subscriptions;
 mod table;
+mod verify;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ pub use status::StatusArgs;
 pub use subscriptions::{
     ListSubscriptionsArgs, RemoveSubscriptionArgs, ResetSubscriptionArgs, SubscriptionsCommand,
 };
+pub use verify::VerifyArgs;
 
 /// Threads for sockets and timers.
 const IO_THREADS: usize = 2;
@@ -85,6 +87,10 @@ pub enum Command {
     /// What could not be decoded: list it, look at it
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
+    /// Prove a published stream whole: every block there and linked, forks resolved, nothing twice
+    ///
+    /// Exit status 1 if something is wrong, which is then named. Needs no node.
+    Verify(VerifyArgs),
 }
 
 /// `parser run`
@@ -125,6 +131,7 @@ pub fn main() -> ExitCode {
         Command::Config(ConfigCommand::Check { file }) => reader_may_leave(check_config(&file)),
         Command::Capture(command) => capture::run(command),
         Command::DeadLetters(command) => dead_letters::run(command),
+        Command::Verify(args) => verify::run(&args),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };
     // Should stderr be closed, there is nobody to tell.
@@ -173,7 +180,7 @@ fn run(args: RunArgs) -> Result<()> {
 }
 
 /// Runs a command on threads for sockets and timers. Decoding has its own.
-fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {
+fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(IO_THREADS).enable_all().build()?;
     let ended = runtime.block_on(command);
