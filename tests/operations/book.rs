@@ -1,5 +1,7 @@
 //! docs/operations.md, read as what it tells people to type and what they see then.
 
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// A command of a ```` ```console ```` block and the output that stands below it.
@@ -45,11 +47,11 @@ pub fn section(title: &str) -> Vec<Step> {
 }
 
 /// Types the commands into one shell, in that folder, with the tools in `tools` going before all others; checks what each prints.
-pub fn follow(title: &str, folder: &std::path::Path, tools: &std::path::Path) {
+pub fn follow(title: &str, folder: &Path, tools: &Path, names: &[(&str, String)]) {
     let steps = section(title);
     let mark = "-- next --";
     let script: Vec<String> = steps.iter().map(|step| format!("{}\necho '{mark}'\n", step.command)).collect();
-    let printed = call(&script.concat(), folder, tools);
+    let printed = call(&script.concat(), folder, tools, names);
     let outputs: Vec<Vec<&str>> =
         printed.split(mark).map(|output| output.trim_start().lines().collect()).collect();
     let differ = |(step, output): &(&Step, &Vec<&str>)| !matches(&step.output, output);
@@ -61,16 +63,15 @@ pub fn follow(title: &str, folder: &std::path::Path, tools: &std::path::Path) {
     }
 }
 
-/// Types commands into a shell, both outputs in one. `$conf` and `$data` are set as the page's beginning does.
-pub fn call(commands: &str, folder: &std::path::Path, tools: &std::path::Path) -> String {
+/// Types commands into a shell in which these variables are set; both outputs in one.
+pub fn call(commands: &str, folder: &Path, tools: &Path, names: &[(&str, String)]) -> String {
     let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
-    let output = std::fs::File::create(folder.join("output")).expect("a file");
+    let output = File::create(folder.join("output")).expect("a file");
     let mut shell = Command::new("bash")
         .args(["-c", commands])
         .current_dir(folder)
         .env("PATH", path)
-        .env("conf", "redis.conf")
-        .env("data", "redis")
+        .envs(names.iter().map(|(name, value)| (name, value)))
         .env_remove("RUST_LOG")
         .stdin(Stdio::null())
         .stdout(output.try_clone().expect("a file"))
@@ -79,7 +80,7 @@ pub fn call(commands: &str, folder: &std::path::Path, tools: &std::path::Path) -
         .expect("a shell");
     // Not until its output is closed: services that it starts may hold that open.
     shell.wait().expect("its end");
-    std::fs::read_to_string(folder.join("output")).expect("text")
+    fs::read_to_string(folder.join("output")).expect("text")
 }
 
 /// `…` stands for anything within a line, a line `...` for any number of lines.

@@ -22,7 +22,7 @@ use super::support::written::Written;
 pub struct Machine {
     pub node: Server,
     pub keys: Keys,
-    /// Where the commands are typed. What the page calls `$data`, Redis' directory, is `redis` in it.
+    /// Where the commands are typed. Redis' directory is `redis` in it.
     folder: TempDir,
     tools: TempDir,
     port: u16,
@@ -38,6 +38,7 @@ case "$1 $2" in
     while running "$2"; do sleep 0.02; done
     rm -f ".$2"
     ;;
+"is-active parser" | "is-active redis-server") if running "$2"; then echo active; else echo inactive; fi ;;
 "start redis-server")
     redis-server redis.conf >/dev/null 2>&1 </dev/null &
     echo $! >.redis-server
@@ -140,7 +141,19 @@ impl Machine {
 
     /// A command as it is typed on that machine; what it prints.
     pub fn call(&self, command: &str) -> String {
-        book::call(command, self.folder(), self.tools.path())
+        book::call(command, self.folder(), self.tools.path(), &self.names())
+    }
+
+    /// What the page takes as set.
+    fn names(&self) -> [(&'static str, String); 5] {
+        let chain = self.keys.sync.rsplit(':').next().unwrap_or_default().to_owned();
+        [
+            ("chain", chain),
+            ("events", self.keys.events.clone()),
+            ("conf", "redis.conf".to_owned()),
+            ("data", "redis".to_owned()),
+            ("node", self.node.url().to_owned()),
+        ]
     }
 
     /// A command that prints nothing.
@@ -149,9 +162,14 @@ impl Machine {
         assert!(printed.is_empty(), "{command}: {printed}");
     }
 
+    /// Waits until the parser has ended by itself.
+    pub fn ended(&self) {
+        self.quietly("for ((i = 0; i < 3000; i++)); do [ $(systemctl is-active parser) = inactive ] && exit; sleep 0.02; done; echo not ended");
+    }
+
     /// Does what that section of the page says.
     pub fn follow(&self, section: &str) {
-        book::follow(section, self.folder(), self.tools.path());
+        book::follow(section, self.folder(), self.tools.path(), &self.names());
     }
 
     pub async fn client(&self) -> MultiplexedConnection {

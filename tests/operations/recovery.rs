@@ -1,15 +1,116 @@
 //! The recoveries: something is broken, then the page is followed, then all is whole.
 
+use parser::block::Position;
+use parser::capture::edit;
+use parser::capture::file::Capture;
+use parser::capture::serve::ServeOptions;
+use parser::keys::Keys;
+
 use crate::machine::Machine;
+use crate::support::captures;
 use crate::support::expected::Recording;
 use crate::support::stage::undisturbed;
+use crate::support::written::Written;
+
+fn mixed() -> Capture {
+    Recording::bundled("mixed-100").capture
+}
+
+/// The entries from that block on.
+fn from_block(written: &Written, num: u32) -> &[(String, String)] {
+    let below =
+        |(id, _): &(String, String)| id.split('-').next().and_then(|n| n.parse::<u32>().ok()) < Some(num);
+    &written.events[written.events.partition_point(below)..]
+}
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_lost_its_data() {
-    let capture = Recording::bundled("mixed-100").capture;
-    let machine = Machine::new(&capture, "startBlock: first").await;
+async fn redis_lost_its_data_and_there_is_a_copy() {
+    let machine = Machine::new(&mixed(), "startBlock: first\nstopBlock: 60").await;
+    machine.quietly("systemctl start parser");
+    machine.ended();
+    machine.follow("Redis lost its data, and there is a copy");
+    machine.configure("startBlock: first");
+    machine.quietly("systemctl start parser");
+    machine.quietly("systemctl stop redis-server; rm -rf redis/*; systemctl start redis-server");
+    machine.follow("Bringing a copy back");
+    machine.written().await.assert_same(&undisturbed(&mixed(), "").await, "from the copy on");
+    // It lasts.
+    machine.quietly("systemctl stop parser; systemctl stop redis-server; systemctl start redis-server");
+    machine.written().await.assert_same(&undisturbed(&mixed(), "").await, "after a restart");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_lost_its_data_and_there_is_no_copy() {
+    let chain = mixed().status.chain_id.expect("a chain id");
+    let machine = Machine::new(&mixed(), &format!("startBlock: first\nchain: {{id: {chain}}}")).await;
     machine.quietly("systemctl start parser");
     machine.call("redis-cli FLUSHALL");
+    machine.ended();
     machine.follow("Redis lost its data, and there is no copy");
-    machine.written().await.assert_same(&undisturbed(&capture, "").await, "published anew");
+    let (found, whole) = (machine.written().await, undisturbed(&mixed(), "").await);
+    assert!(found.events == from_block(&whole, 50), "the same entries from block 50 on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_checkpoint_is_lost() {
+    let machine = Machine::new(&mixed(), "startBlock: first\nstopBlock: 80").await;
+    machine.quietly("systemctl start parser");
+    machine.ended();
+    machine.configure("startBlock: first");
+    machine.call("redis-cli DEL parser2:sync:$chain; systemctl start parser");
+    machine.ended();
+    machine.follow("The checkpoint is lost");
+    assert!(
+        machine.written().await.events == undisturbed(&mixed(), "").await.events,
+        "nothing twice, nothing missing"
+    );
+}
+
+/// The capture as a node has it that followed another branch from that block on.
+fn other_branch(from: u32) -> Capture {
+    let mut capture = mixed();
+    let protocol = capture.protocol.clone();
+    let mark = |position: Position| match position.num {
+        num if num >= from => edit::marked(position, num, 7),
+        _ => position,
+    };
+    for frame in &mut capture.frames {
+        let Some(this) = captures::block(frame, &protocol) else { continue };
+        let mut prev = None;
+        *frame = edit::change(frame, &protocol, |result| {
+            result.head = mark(result.head);
+            result.last_irreversible = mark(result.last_irreversible);
+            prev = result.prev_block.map(mark);
+        });
+        if let Some(prev) = prev {
+            *frame = edit::relink(frame, &protocol, mark(this), prev);
+        }
+    }
+    capture
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_is_on_another_fork() {
+    let machine = Machine::new(&mixed(), "startBlock: first\nstopBlock: 99").await;
+    machine.quietly("systemctl start parser");
+    machine.ended();
+    let wrong = captures::serve(&other_branch(50), ServeOptions::default()).await;
+    machine.configure(&format!("ship: {{url: '{}'}}", wrong.url()));
+    machine.quietly("systemctl start parser");
+    machine.ended();
+    machine.follow("The node is on another fork");
+    machine.written().await.assert_same(&undisturbed(&mixed(), "").await, "with the right node");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn publishing_anew() {
+    let machine = Machine::new(&mixed(), "startBlock: first").await;
+    machine.quietly("systemctl start parser");
+    machine.quietly("systemctl stop parser");
+    let anew = Keys::new("anew", &mixed().status.chain_id.expect("a chain id"), "");
+    machine.expect(&format!("[ \"$(redis-cli HGET {} block_num)\" = 100 ]", anew.sync));
+    machine.follow("Publishing anew");
+    let found = Written::read(&mut machine.client().await, &anew).await;
+    assert!(found.events == undisturbed(&mixed(), "").await.events);
+    assert!(found.rest.keys().all(|key| key.contains("anew")), "{:?}", found.rest.keys());
 }
