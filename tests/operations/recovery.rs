@@ -114,3 +114,49 @@ async fn publishing_anew() {
     assert!(found.events == undisturbed(&mixed(), "").await.events);
     assert!(found.rest.keys().all(|key| key.contains("anew")), "{:?}", found.rest.keys());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stream_is_full() {
+    let machine =
+        Machine::new(&mixed(), "startBlock: first\nxtrim: {maxEntries: 500, intervalMs: 100}").await;
+    for group in ["old", "web"] {
+        machine.call(&format!("redis-cli XGROUP CREATE $events {group} 0 MKSTREAM"));
+    }
+    machine.expect("[ \"$(redis-cli XLEN $events)\" -ge 500 ]");
+    machine.quietly("systemctl start parser");
+    // One that reads on, and one that is long gone.
+    let reading = "XREADGROUP GROUP web one COUNT 1000 NOACK STREAMS $events '>'";
+    machine.file("reader", &format!("while sleep 0.05; do redis-cli {reading} >/dev/null; done"));
+    machine.quietly("bash reader >/dev/null 2>&1 & echo $! >.reader");
+    machine.follow("The stream is full");
+    machine.quietly("kill $(cat .reader)");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_is_full() {
+    let machine = Machine::new(&mixed(), "startBlock: first").await;
+    machine.quietly(
+        "echo 'maxmemory 4mb' >>redis.conf; systemctl stop redis-server; systemctl start redis-server",
+    );
+    machine.expect("journalctl -u parser -o cat -n 1 | grep -q OOM");
+    machine.quietly("systemctl start parser");
+    machine.follow("Redis is full");
+    machine.expect_block(100);
+    machine.quietly("until bash expected; do sleep 0.05; done");
+    machine.written().await.assert_same(&undisturbed(&mixed(), "").await, "with more memory");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_lacks_blocks() {
+    let machine = Machine::new(&mixed(), "startBlock: first\nstopBlock: 40").await;
+    machine.quietly("systemctl start parser");
+    machine.ended();
+    let mut later = mixed();
+    later.frames.drain(..60);
+    let short = captures::serve(&later, ServeOptions::default()).await;
+    machine.configure(&format!("ship: {{url: '{}'}}", short.url()));
+    machine.quietly("systemctl start parser");
+    machine.ended();
+    machine.follow("The node lacks blocks");
+    machine.written().await.assert_same(&undisturbed(&mixed(), "").await, "with the longer history");
+}
