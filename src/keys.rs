@@ -21,8 +21,14 @@ pub struct Keys {
     pub writer: String,
     /// Hash: the checkpoint.
     pub sync: String,
+    /// String: what the running parser says of itself ([`crate::state::Report`]).
+    pub state: String,
     /// Sorted set: published reversible blocks.
     pub blocks: String,
+    /// Stream: forks, with the blocks that each of them undid.
+    pub forks: String,
+    /// Stream: dead letters decoded again, waiting to be published.
+    pub replay: String,
     /// Hash: registry of the consumers' subscriptions.
     pub subscriptions: String,
     /// What `NS:...` keys begin with, the prefix included.
@@ -35,19 +41,28 @@ impl Keys {
     /// The keys of `namespace` (`redis.namespace`) for `chain_id`, each behind `prefix` (`redis.keyPrefix`).
     pub fn new(namespace: &str, chain_id: &Checksum, prefix: &str) -> Keys {
         let stream = format!("{prefix}ce:{namespace}:{chain_id}:");
+        let chain = Keys::chain_of(namespace, prefix);
         let namespace = format!("{prefix}{namespace}:");
         Keys {
             events: format!("{stream}events"),
             dead_parser: format!("{stream}dead:parser"),
             abi_blocks: format!("{namespace}abi-blocks:{chain_id}"),
-            chain: format!("{namespace}chain"),
+            chain,
             writer: format!("{namespace}writer:{chain_id}"),
             sync: format!("{namespace}sync:{chain_id}"),
+            state: format!("{namespace}state:{chain_id}"),
             blocks: format!("{namespace}blocks:{chain_id}"),
+            forks: format!("{namespace}forks:{chain_id}"),
+            replay: format!("{namespace}replay:{chain_id}"),
             subscriptions: format!("{namespace}subs"),
             namespace,
             stream,
         }
+    }
+
+    /// String: the chain that a namespace belongs to. The one key whose name holds neither chain nor contract.
+    pub fn chain_of(namespace: &str, prefix: &str) -> String {
+        format!("{prefix}{namespace}:chain")
     }
 
     /// Sorted set: the ABI history of `contract`.
@@ -90,7 +105,10 @@ mod tests {
                 (keys.chain.clone(), "parser2:chain".to_owned()),
                 (keys.writer.clone(), format!("parser2:writer:{id}")),
                 (keys.sync.clone(), format!("parser2:sync:{id}")),
+                (keys.state.clone(), format!("parser2:state:{id}")),
                 (keys.blocks.clone(), format!("parser2:blocks:{id}")),
+                (keys.forks.clone(), format!("parser2:forks:{id}")),
+                (keys.replay.clone(), format!("parser2:replay:{id}")),
                 (keys.subscriptions.clone(), "parser2:subs".to_owned()),
                 (keys.failures("web"), "parser2:sub:web:failures".to_owned()),
                 (keys.lock("web"), "parser2:sub:web:lock".to_owned()),

@@ -188,12 +188,15 @@ fn generated_abis_and_values() {
     assert!(met["equal"] > 5_000, "{met:?}");
 }
 
+/// What is to be decoded of a contract: an action's data or result, or a table's row, by name.
+type Values = Vec<(&'static str, Name, Vec<u8>)>;
+
 /// All actions, rows and return values with all ABIs of their contracts, and the node's own rows.
 fn recording(library: &mut Library, mut capture: Capture, frames: usize, met: &mut Met) {
     capture.frames.truncate(frames);
     let ship = Abi::from_json(&capture.ship_abi, Deserializer::Wharfkit).expect("the node's ABI");
     let mut abis: HashMap<Name, Vec<Vec<u8>>> = HashMap::new();
-    let mut values: HashMap<Name, Vec<(&str, Name, Vec<u8>)>> = HashMap::new();
+    let mut values: HashMap<Name, Values> = HashMap::new();
     library.abi(&capture.ship_abi);
     for block in capture.blocks() {
         let native: Vec<(&str, &[u8])> =

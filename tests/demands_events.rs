@@ -13,6 +13,7 @@ use parser::config::Config;
 use parser::event::Style;
 use parser::plan::Selection;
 use parser::ship::message::BlockResult;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 const ONE: &[u8] = &[1, 0, 0, 0];
@@ -337,7 +338,10 @@ async fn the_other_style_changes_decoded_data_and_nothing_else() {
     for (abieos, wharfkit) in abieos.iter().zip(&wharfkit) {
         changed += usize::from(abieos != wharfkit);
         let envelope = |event: &String| {
-            let mut event: Value = serde_json::from_str(event).expect("JSON");
+            // Nested deeper than the reader's own limit.
+            let mut reader = serde_json::Deserializer::from_str(event);
+            reader.disable_recursion_limit();
+            let mut event = Value::deserialize(&mut reader).expect("JSON");
             for field in ["data", "value", "return_value"] {
                 event.as_object_mut().expect("an object").remove(field);
             }

@@ -42,11 +42,6 @@ impl Out {
         self.len = self.len.min(len);
     }
 
-    /// What was written from `from` on.
-    pub fn written(&self, from: usize) -> &[u8] {
-        self.bytes.get(from..self.len).unwrap_or_default()
-    }
-
     /// Appends the first `len` bytes of `chunk`, at most all.
     #[inline(always)]
     pub fn chunk<const N: usize>(&mut self, chunk: &[u8; N], len: usize) {
@@ -137,7 +132,6 @@ mod tests {
             out.put(8, b'C');
             out.append(&[b'z'; 2000]);
             out.put(out.len(), b'!');
-            assert_eq!(out.written(6)[..6], *b"abC-xy");
             out.truncate(13);
             out.fixed(b"end");
             out.end(&mut vec);

@@ -3,7 +3,13 @@
 //! Exit status: 0 done, 1 failed, 2 wrong usage or configuration.
 
 mod capture;
+mod dead_letters;
+#[allow(dead_code)] // Until its last command is there.
+mod namespace;
 mod progress;
+#[allow(dead_code)] // The same.
+mod table;
+mod verify;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -20,6 +26,9 @@ use crate::pipeline::{self, RunError, Stats};
 use crate::shutdown::Shutdown;
 
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
+pub use dead_letters::DeadLettersCommand;
+pub use namespace::{ConfigArg, JsonArg};
+pub use verify::VerifyArgs;
 
 /// Threads for sockets and timers.
 const IO_THREADS: usize = 2;
@@ -47,6 +56,13 @@ pub enum Command {
     /// Record a node's traffic, serve it again, decode it without Redis
     #[command(subcommand)]
     Capture(CaptureCommand),
+    /// What could not be decoded: list it, look at it
+    #[command(subcommand)]
+    DeadLetters(DeadLettersCommand),
+    /// Prove a published stream whole: every block there and linked, forks resolved, nothing twice
+    ///
+    /// Exit status 1 if something is wrong, which is then named. Needs no node.
+    Verify(VerifyArgs),
 }
 
 /// `parser run`
@@ -80,6 +96,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run(args),
         Command::Config(ConfigCommand::Check { file }) => reader_may_leave(check_config(&file)),
         Command::Capture(command) => capture::run(command),
+        Command::DeadLetters(command) => dead_letters::run(command),
+        Command::Verify(args) => verify::run(&args),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };
     // Should stderr be closed, there is nobody to tell.
@@ -128,7 +146,7 @@ fn run(args: RunArgs) -> Result<()> {
 }
 
 /// Runs a command on threads for sockets and timers. Decoding has its own.
-fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {
+fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(IO_THREADS).enable_all().build()?;
     let ended = runtime.block_on(command);

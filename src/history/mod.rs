@@ -8,6 +8,7 @@
 
 mod contract;
 mod learn;
+mod past;
 mod store;
 mod version;
 
@@ -27,6 +28,7 @@ use crate::plan::Plan;
 
 pub use contract::InForce;
 use contract::Known;
+pub use past::PastAbis;
 pub use store::{Store, StoreError};
 pub use version::{BadMember, Says, Since, Version};
 
@@ -246,8 +248,7 @@ impl History {
     }
 
     fn overriding(&self, num: u32, name: Name) -> Option<Arc<Version>> {
-        let mut all = self.overrides.iter();
-        all.find(|o| o.contract == name && o.blocks.contains(&num)).map(|o| o.abi.clone())
+        overriding(&self.overrides, num, name)
     }
 
     fn known(&mut self, name: Name) -> Option<&mut Known> {
@@ -292,4 +293,10 @@ impl History {
         }
         found.saturating_sub(set)
     }
+}
+
+/// The override for a contract's data of block `num`.
+fn overriding(overrides: &[Override], num: u32, name: Name) -> Option<Arc<Version>> {
+    let mut all = overrides.iter();
+    all.find(|o| o.contract == name && o.blocks.contains(&num)).map(|o| o.abi.clone())
 }

@@ -7,8 +7,6 @@
 //! EXEC
 //! ```
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::failure::Failure;
@@ -17,6 +15,7 @@ use super::unit::{EntryId, Unit};
 use crate::block::Position;
 use crate::keys::Keys;
 use crate::resp;
+use crate::time::{iso8601, now};
 
 /// What one transaction holds so far.
 #[derive(Debug, Default)]
@@ -129,7 +128,7 @@ impl Transaction {
         let mut digits = itoa::Buffer::new();
         field(b"block_num", digits.format(block.num).as_bytes());
         field(b"block_id", block.id.to_string().as_bytes());
-        field(b"last_updated", now().as_bytes());
+        field(b"last_updated", iso8601(now()).as_bytes());
         field(b"last_irreversible", digits.format(state.last_irreversible).as_bytes());
         field(b"first_block", digits.format(state.first_block).as_bytes());
         if let Some(id) = state.last_entry {
@@ -185,46 +184,5 @@ impl Transaction {
         Failure::Fatal(format!(
             "a command failed inside a transaction that Redis carried out otherwise ({error}): entries of {blocks} may be missing,          although the checkpoint counts them. Something else writes to this namespace's keys; stop it, then publish anew          from before that into another `redis.namespace`"
         ))
-    }
-}
-
-/// The present time in ISO 8601 with milliseconds.
-fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    iso8601(since.as_secs(), since.subsec_millis())
-}
-
-fn iso8601(seconds: u64, milliseconds: u32) -> String {
-    let (days, time) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, counted from 0000-03-01, so that the leap day comes last; 400 of them have
-    // 146,097 days.
-    let day = days + 719_468;
-    let (era, day) = (day / 146_097, day % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (year, month) =
-        if month < 10 { (400 * era + year, month + 3) } else { (400 * era + year + 1, month - 9) };
-    let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_iso_8601() {
-        // From `date -u -d @N`.
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00.007Z"),
-            (951_827_696, "2000-02-29T12:34:56.007Z"),
-            (1_709_164_800, "2024-02-29T00:00:00.007Z"),
-            (1_735_689_599, "2024-12-31T23:59:59.007Z"),
-            (4_107_542_400, "2100-03-01T00:00:00.007Z"),
-        ] {
-            assert_eq!(iso8601(seconds, 7), text);
-        }
     }
 }

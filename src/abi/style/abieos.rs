@@ -150,7 +150,7 @@ fn fraction(out: &mut Out, value: f64) {
     let halvings = 1075 - (value.to_bits() >> 52 & 0x7ff) as i64 - i64::from(zeros);
     if halvings == decimals as i64 + 1 {
         let exact = u128::from(mantissa >> zeros) * 5u128.pow(halvings as u32);
-        if exact / 10 % 2 == 0
+        if (exact / 10).is_multiple_of(2)
             && let Some(&even) = text.last()
         {
             out.put(out.len() - 1, even + 1);

@@ -1,0 +1,94 @@
+//! What a command works on that looks into Redis or mends it: the namespace that a configuration names. No node is needed.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use redis::aio::MultiplexedConnection;
+
+use crate::block::Checksum;
+use crate::config::{Config, ConfigError};
+use crate::keys::Keys;
+use crate::publish::{Failure, Server};
+
+/// `--config FILE`, for commands that need Redis.
+#[derive(Debug, Args)]
+pub struct ConfigArg {
+    /// The configuration file, as for `run`: it says which Redis and which keys
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+}
+
+/// `--json`, for commands that print.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct JsonArg {
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// An opened namespace.
+pub(super) struct Namespace {
+    /// The configuration.
+    pub config: Config,
+    /// The server.
+    pub server: Server,
+    /// A connection for commands.
+    pub connection: MultiplexedConnection,
+    /// The chain that the namespace belongs to.
+    pub chain_id: Checksum,
+    /// The names of its keys.
+    pub keys: Keys,
+}
+
+// === impl ConfigArg ===
+
+impl ConfigArg {
+    /// Connects, and finds out which chain the namespace belongs to: `NS:chain` says it; before anything was published,
+    /// `chain.id` of the configuration.
+    pub(super) async fn open(&self) -> Result<Namespace> {
+        let config = Config::load(&self.config)?;
+        let server = server(&config)?;
+        let mut connection = connect(&config, &server).await?;
+        let key = Keys::chain_of(&config.redis.namespace, &config.redis.key_prefix);
+        let found: Option<String> =
+            redis::cmd("GET").arg(&key).query_async(&mut connection).await.map_err(Failure::from)?;
+        let chain_id = chain_id(&config, &key, found.as_deref())?;
+        let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
+        Ok(Namespace { config, server, connection, chain_id, keys })
+    }
+}
+
+/// The Redis that a configuration names.
+pub(super) fn server(config: &Config) -> Result<Server, ConfigError> {
+    let password = config.redis.password.as_ref().map(|password| password.expose());
+    Server::new(config.redis.url.as_str(), password).map_err(|error| ConfigError::new(error.to_string()))
+}
+
+/// A connection to it for commands.
+pub(super) async fn connect(config: &Config, server: &Server) -> Result<MultiplexedConnection> {
+    server.connect_control().await.with_context(|| config.redis.url.to_string())
+}
+
+fn chain_id(config: &Config, key: &str, found: Option<&str>) -> Result<Checksum> {
+    let Some(found) = found else {
+        return config.chain.id.with_context(|| {
+            format!(
+                "there is no key `{key}` in {}: no parser has published here yet. Run `parser run` first, check redis.url, \
+                 redis.namespace and redis.keyPrefix, or give chain.id",
+                config.redis.url
+            )
+        });
+    };
+    let Ok(chain) = found.parse::<Checksum>() else {
+        bail!("the Redis key `{key}` holds `{}`, which is no chain id", super::table::printable(found));
+    };
+    match config.chain.id {
+        Some(id) if id != chain => Err(ConfigError::new(format!(
+            "`{key}` in Redis says that this namespace belongs to chain {chain}, but chain.id is {id}: use the \
+             redis.namespace of that chain"
+        ))
+        .into()),
+        _ => Ok(chain),
+    }
+}

@@ -1,0 +1,45 @@
+//! The clock, and times as they are written.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Time since 1970, by this machine's clock.
+pub fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// A time since 1970 in ISO 8601 with milliseconds and `Z`.
+pub fn iso8601(since_1970: Duration) -> String {
+    let (seconds, milliseconds) = (since_1970.as_secs(), since_1970.subsec_millis());
+    let (days, time) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March, counted from 0000-03-01, so that the leap day comes last; 400 of them have
+    // 146,097 days.
+    let day = days + 719_468;
+    let (era, day) = (day / 146_097, day % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) =
+        if month < 10 { (400 * era + year, month + 3) } else { (400 * era + year + 1, month - 9) };
+    let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_iso_8601() {
+        // From `date -u -d @N`.
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.007Z"),
+            (951_827_696, "2000-02-29T12:34:56.007Z"),
+            (1_709_164_800, "2024-02-29T00:00:00.007Z"),
+            (1_735_689_599, "2024-12-31T23:59:59.007Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.007Z"),
+        ] {
+            assert_eq!(iso8601(Duration::new(seconds, 7_000_000)), text);
+        }
+    }
+}
