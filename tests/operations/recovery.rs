@@ -182,3 +182,55 @@ async fn a_wrong_abi_was_published() {
         mends.iter().find(|data| data.contains(r#""global_sequence":"823""#)).expect("it is replayed");
     assert!(mended.contains(r#""data":{"id":"37","owner":"alice","memo":"A37"}"#), "{mended}");
 }
+
+/// What the TypeScript version leaves behind at a block: entries under ids by Redis, its checkpoint, plain ABIs, a group.
+async fn left_by_typescript(machine: &Machine, reference: &Written, at: u32) {
+    let client = &mut machine.client().await;
+    let mut pipe = redis::pipe();
+    // Without a parser of JSON, which nesting as deep as in there is too much for.
+    let field = |data: &str, name: &str| {
+        let rest =
+            data.split_once(&format!("\"{name}\":")).map(|(_, rest)| rest.to_owned()).expect("a field");
+        rest.split([',', '}']).next().expect("a value").trim_matches('"').to_owned()
+    };
+    let mut block_id = String::new();
+    for data in
+        reference.data().filter(|data| field(data, "block_num").parse::<u32>().expect("a number") <= at)
+    {
+        pipe.xadd(&machine.keys.events, "*", &[("data", data)]).ignore();
+        block_id = field(data, "block_id");
+    }
+    let fields = [
+        ("block_num", at.to_string()),
+        ("block_id", block_id),
+        ("last_updated", "2026-11-30T12:00:00.000Z".into()),
+    ];
+    pipe.hset_multiple(&machine.keys.sync, &fields).ignore();
+    for (key, versions) in reference.rest.iter().filter(|(key, _)| key.starts_with("parser2:abi:")) {
+        let versions: Vec<(String, u32)> = redis::from_redis_value(versions.clone()).expect("a sorted set");
+        for (member, block) in versions.iter().filter(|(_, block)| *block <= at) {
+            pipe.zadd(key, member.rsplit(':').next().expect("base64"), *block).ignore();
+        }
+    }
+    pipe.xgroup_create(&machine.keys.events, "web", "$").ignore();
+    pipe.exec_async(client).await.expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn moving_over_from_the_typescript_version() {
+    let machine = Machine::new(&mixed(), "").await;
+    let reference = undisturbed(&mixed(), "compat: parser2").await;
+    left_by_typescript(&machine, &reference, 60).await;
+    let parts = [
+        format!("ship:\n  url: {}\n  timeoutMs: 10000\n", machine.node.url()),
+        machine.call("grep ^redis: parser.yaml"),
+        "workerPool:\n  maxThreads: 2\nabiFallback: rpc-current\nxtrim:\n  enabled: true\n  intervalMs: 60000\n".to_owned(),
+        "reconnect:\n  maxAttempts: -1\ndeserializer: wharfkit\nlogger:\n  level: info\n".to_owned(),
+    ];
+    machine.file("parser.config.yaml", &parts.concat());
+    machine.follow("Moving over from the TypeScript version");
+    // What the group had read before may be trimmed.
+    let (found, whole) = (machine.written().await, reference.data().collect::<Vec<_>>());
+    let found: Vec<&str> = found.data().collect();
+    assert!(found.len() >= 920 && whole.ends_with(&found), "as if it had written all of it");
+}
