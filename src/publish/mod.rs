@@ -4,6 +4,7 @@
 //! ([`checkpoint`]) and hands its blocks as [`unit::Unit`]s to the writer ([`writer`]), which commits one
 //! transaction after the other. After any failure all of that begins anew, in this order.
 
+mod buffer;
 pub mod checkpoint;
 pub mod connection;
 mod due;
@@ -17,6 +18,7 @@ mod transaction;
 pub mod unit;
 pub mod writer;
 
+pub use buffer::{Buffer, Buffers};
 pub use checkpoint::Checkpoint;
 pub use failure::Failure;
 pub use lease::Lease;
