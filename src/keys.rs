@@ -15,6 +15,10 @@ pub struct Keys {
     pub dead_parser: String,
     /// Sorted set: which contracts got an ABI version in which reversible block.
     pub abi_blocks: String,
+    /// String: counts the changes that were made to the ABI history from outside of the blocks.
+    pub abi_edits: String,
+    /// Hash: how far `abi preload` has read a range of a node's blocks.
+    pub abi_preload: String,
     /// String: the chain this namespace belongs to.
     pub chain: String,
     /// String: token of the one parser that may write.
@@ -25,6 +29,10 @@ pub struct Keys {
     pub state: String,
     /// Sorted set: published reversible blocks.
     pub blocks: String,
+    /// Stream: forks, with the blocks that each of them undid.
+    pub forks: String,
+    /// Stream: dead letters decoded again, waiting to be published.
+    pub replay: String,
     /// Hash: registry of the consumers' subscriptions.
     pub subscriptions: String,
     /// What `NS:...` keys begin with, the prefix included.
@@ -43,11 +51,15 @@ impl Keys {
             events: format!("{stream}events"),
             dead_parser: format!("{stream}dead:parser"),
             abi_blocks: format!("{namespace}abi-blocks:{chain_id}"),
+            abi_edits: format!("{namespace}abi-edits"),
+            abi_preload: format!("{namespace}abi-preload:{chain_id}"),
             chain,
             writer: format!("{namespace}writer:{chain_id}"),
             sync: format!("{namespace}sync:{chain_id}"),
             state: format!("{namespace}state:{chain_id}"),
             blocks: format!("{namespace}blocks:{chain_id}"),
+            forks: format!("{namespace}forks:{chain_id}"),
+            replay: format!("{namespace}replay:{chain_id}"),
             subscriptions: format!("{namespace}subs"),
             namespace,
             stream,
@@ -64,6 +76,11 @@ impl Keys {
         format!("{}abi:{contract}", self.namespace)
     }
 
+    /// What the keys of all ABI histories begin with.
+    pub fn abi_prefix(&self) -> String {
+        format!("{}abi:", self.namespace)
+    }
+
     /// Stream: dead letters of the subscription `name`; the parser's own are those of `parser`.
     pub fn dead(&self, name: &str) -> String {
         format!("{}dead:{name}", self.stream)
@@ -78,6 +95,18 @@ impl Keys {
     pub fn lock(&self, name: &str) -> String {
         format!("{}sub:{name}:lock", self.namespace)
     }
+}
+
+/// A text as a pattern (of SCAN) that it alone fits.
+pub fn literal(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '^' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
 }
 
 #[cfg(test)]
@@ -101,6 +130,8 @@ mod tests {
                 (keys.sync.clone(), format!("parser2:sync:{id}")),
                 (keys.state.clone(), format!("parser2:state:{id}")),
                 (keys.blocks.clone(), format!("parser2:blocks:{id}")),
+                (keys.forks.clone(), format!("parser2:forks:{id}")),
+                (keys.replay.clone(), format!("parser2:replay:{id}")),
                 (keys.subscriptions.clone(), "parser2:subs".to_owned()),
                 (keys.failures("web"), "parser2:sub:web:failures".to_owned()),
                 (keys.lock("web"), "parser2:sub:web:lock".to_owned()),

@@ -261,7 +261,7 @@ fn over(error: WriterGone) -> Lost {
 impl From<StoreError> for FeedError {
     fn from(error: StoreError) -> FeedError {
         match error {
-            StoreError::Redis(error) => FeedError::Redis(error.into()),
+            StoreError::Redis(failure) => FeedError::Redis(failure),
             foreign => FeedError::Foreign(foreign),
         }
     }

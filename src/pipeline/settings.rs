@@ -17,7 +17,7 @@ use crate::keys::Keys;
 use crate::plan::Selection;
 use crate::publish::{Lease, Server, StreamIds, writer};
 use crate::ship::endpoint::Endpoint;
-use crate::ship::node::{Node, NodeOptions};
+use crate::ship::node::{ExpectedChain, Node, NodeOptions};
 use crate::trim;
 
 /// A connection to Redis that neither takes nor sends a byte for so long is lost.
@@ -37,6 +37,8 @@ pub struct Settings {
     backoff: Vec<Duration>,
     /// Publishing waits while the stream has so many entries.
     pause_at: Option<u64>,
+    /// The most entries that the stream may have, whatever happens then.
+    pub stream_cap: Option<u64>,
     /// How the stream is trimmed, if it is.
     pub trim: Option<trim::Policy>,
 }
@@ -47,8 +49,6 @@ impl Settings {
     /// Takes the configuration apart.
     pub fn new(config: &Config) -> Result<Settings, RunError> {
         let unfit = |error: &dyn std::fmt::Display| RunError::Unfit(error.to_string());
-        let endpoints = config.ship.url.iter().map(|url| url.as_str().parse::<Endpoint>());
-        let endpoints = endpoints.collect::<Result<Vec<_>, _>>().map_err(|error| unfit(&error))?;
         let password = config.redis.password.as_ref().map(|password| password.expose());
         let server = Server::new(config.redis.url.as_str(), password).map_err(|error| unfit(&error))?;
         let chain_api = match (&config.chain.url, config.abi_fallback) {
@@ -71,25 +71,12 @@ impl Settings {
                 stop: config.stop_block,
                 irreversible_only: config.irreversible_only,
             },
-            node: NodeOptions {
-                endpoints,
-                timeout: config.ship.timeout,
-                chain_id: config.chain.id,
-                max_message_bytes: usize::try_from(config.max_message_bytes).unwrap_or(usize::MAX),
-                silence: config.ship.silence,
-                // Blocks held back are not acknowledged, and must not use the window up.
-                window: config.max_messages_in_flight.saturating_add(config.confirmations),
-                irreversible_only: config.irreversible_only,
-                backoff: config.reconnect.backoff.clone(),
-                max_attempts: config
-                    .reconnect
-                    .max_attempts
-                    .map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
-            },
+            node: node_options(config)?,
             chain_api,
             abi_fallback: config.abi_fallback,
             backoff: config.reconnect.backoff.clone(),
             pause_at: cap(config, WhenFull::Pause),
+            stream_cap: config.xtrim.max_entries.filter(|_| config.xtrim.enabled),
             trim: config.xtrim.enabled.then(|| trim::Policy {
                 interval: config.xtrim.interval,
                 keep_blocks: config.xtrim.keep_blocks,
@@ -132,6 +119,26 @@ impl Settings {
     }
 }
 
+/// How the configuration says to reach the node.
+pub fn node_options(config: &Config) -> Result<NodeOptions, RunError> {
+    let endpoints = config.ship.url.iter().map(|url| url.as_str().parse::<Endpoint>());
+    let endpoints =
+        endpoints.collect::<Result<Vec<_>, _>>().map_err(|error| RunError::Unfit(error.to_string()))?;
+    Ok(NodeOptions {
+        endpoints,
+        timeout: config.ship.timeout,
+        chain: config.chain.id.map(ExpectedChain::configured),
+        max_message_bytes: usize::try_from(config.max_message_bytes).unwrap_or(usize::MAX),
+        silence: config.ship.silence,
+        // Blocks held back are not acknowledged, and must not use the window up.
+        window: config.max_messages_in_flight.saturating_add(config.confirmations),
+        irreversible_only: config.irreversible_only,
+        deltas_only: false,
+        backoff: config.reconnect.backoff.clone(),
+        max_attempts: config.reconnect.max_attempts.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+    })
+}
+
 /// The stream's cap, if that is what happens at it.
 fn cap(config: &Config, when_full: WhenFull) -> Option<u64> {
     config.xtrim.max_entries.filter(|_| config.xtrim.enabled && config.xtrim.when_full == when_full)
@@ -162,7 +169,8 @@ pub fn style(config: &Config) -> Style {
     }
 }
 
-fn overrides(config: &Config) -> Result<Vec<Override>, RunError> {
+/// The ABIs that it puts in place of the chain's.
+pub fn overrides(config: &Config) -> Result<Vec<Override>, RunError> {
     let overrides = config.abi.overrides.iter().map(|o| {
         let version = Version::new(Since { block: o.from_block, sequence: Since::BEFORE }, &o.abi);
         if let Says::Bad(bad) = version.says(style(config).deserializer) {

@@ -132,11 +132,13 @@ impl Connection {
             },
             other => return Err(NodeError::unexpected("the status", &other)),
         };
-        let chain_id = match (status.chain_id, options.chain_id) {
-            (Some(found), Some(expected)) if found != expected => {
-                return Err(NodeError::WrongChain { expected, found });
+        let chain_id = match (status.chain_id, &options.chain) {
+            (Some(found), Some(expected)) if found != expected.id => {
+                return Err(NodeError::WrongChain { found, reason: expected.reason.clone() });
             }
-            (found, expected) => found.or(expected).ok_or(NodeError::NoChainId)?,
+            (Some(found), _) => found,
+            (None, Some(expected)) => expected.id,
+            (None, None) => return Err(NodeError::NoChainId),
         };
         Ok(Connection { socket, endpoint: endpoint.clone(), protocol, status, chain_id, options, progressed })
     }
@@ -176,8 +178,8 @@ impl Connection {
             max_messages_in_flight: self.options.window,
             have_positions: positions.to_vec(),
             irreversible_only: self.options.irreversible_only,
-            fetch_block: true,
-            fetch_traces: true,
+            fetch_block: !self.options.deltas_only,
+            fetch_traces: !self.options.deltas_only,
             fetch_deltas: true,
         });
         let request = Message::Binary(request.encode(&self.protocol));

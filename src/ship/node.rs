@@ -23,8 +23,8 @@ pub struct NodeOptions {
     pub endpoints: Vec<Endpoint>,
     /// For connecting with the handshake, and for the answer of a node that went silent.
     pub timeout: Duration,
-    /// The chain it must be; any if none.
-    pub chain_id: Option<Checksum>,
+    /// The chain it must be on; any if none.
+    pub chain: Option<ExpectedChain>,
     /// The longest message taken, and the longest WebSocket frame (`maxMessageBytes`).
     pub max_message_bytes: usize,
     /// Nothing received for so long, though the node may send: ask it for its status.
@@ -33,10 +33,21 @@ pub struct NodeOptions {
     pub window: u32,
     /// Only blocks that cannot be undone.
     pub irreversible_only: bool,
+    /// Of each block the table deltas alone.
+    pub deltas_only: bool,
     /// The longest waits after one, two, … rounds without success.
     pub backoff: Vec<Duration>,
     /// Attempts in a row after which [`Node::connect`] gives up; without end if none.
     pub max_attempts: Option<u32>,
+}
+
+/// The chain that all endpoints must be on.
+#[derive(Debug, Clone)]
+pub struct ExpectedChain {
+    /// Its id.
+    pub id: Checksum,
+    /// Why that one, as said of a node that is on another: a clause behind "but".
+    pub reason: String,
 }
 
 /// The endpoints and how it went with them.
@@ -91,10 +102,10 @@ pub enum NodeError {
         limit: usize,
     },
     /// Another chain.
-    #[error("the node is of chain {found}, not of {expected} (`chain.id`, or the chain published here)")]
+    #[error("the node is on chain {found}, but {reason}")]
     WrongChain {
-        /// The configured one, or the one that is being published.
-        expected: Checksum,
+        /// [`ExpectedChain::reason`]
+        reason: String,
         /// The node's.
         found: Checksum,
     },
@@ -133,15 +144,30 @@ impl NodeOptions {
         NodeOptions {
             endpoints,
             timeout: Duration::from_secs(10),
-            chain_id: None,
+            chain: None,
             // More than the whole state of a large chain in one block.
             max_message_bytes: 16 << 30,
             silence: Duration::from_secs(15),
             window: 64,
             irreversible_only: false,
+            deltas_only: false,
             backoff: [1, 2, 5, 15, 60].map(Duration::from_secs).to_vec(),
             max_attempts: None,
         }
+    }
+}
+
+// === impl ExpectedChain ===
+
+impl ExpectedChain {
+    /// The one that the configuration names.
+    pub fn configured(id: Checksum) -> ExpectedChain {
+        ExpectedChain { id, reason: format!("`chain.id` is {id}") }
+    }
+
+    /// The one that is being published since this program was started.
+    pub fn published(id: Checksum) -> ExpectedChain {
+        ExpectedChain { id, reason: format!("chain {id} is being published") }
     }
 }
 
@@ -166,9 +192,9 @@ impl Node {
         &self.options
     }
 
-    /// From now on all endpoints must be of this chain, that of the first one that answered.
-    pub fn expect_chain(&mut self, chain_id: Checksum) {
-        Arc::make_mut(&mut self.options).chain_id = Some(chain_id);
+    /// From now on all endpoints must be on this chain.
+    pub fn expect_chain(&mut self, chain: ExpectedChain) {
+        Arc::make_mut(&mut self.options).chain = Some(chain);
     }
 
     /// Connects to the next endpoint that answers, trying for ever (or [`NodeOptions::max_attempts`] times) with
