@@ -89,7 +89,7 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
         section.figures.extend(figures(what, measured));
     }
     if cfg!(not(feature = "cpp-oracle")) {
-        section.text("C++ abieos was not built: clang and libclang are missing here.");
+        section.text("C++ abieos was not built for this run: that takes clang and libclang.");
     }
     if let Some(compiled) = over_all.iter().find(|measured| measured.name == COMPILED) {
         section.facts.insert("decoded_per_second", 1e9 / Spread::of(compiled.each.iter().copied()).median);
