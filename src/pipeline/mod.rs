@@ -22,7 +22,7 @@ use crate::backoff::Backoff;
 use crate::block::Checksum;
 use crate::chain::Chain;
 use crate::config::Config;
-use crate::history::{History, Store};
+use crate::history::{History, Store, edits};
 use crate::keys::Keys;
 use crate::publish::writer::{self, Progress};
 use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
@@ -36,7 +36,7 @@ use session::{Feed, FeedError};
 use settings::Settings;
 
 pub use intake::{Intake, IntakeError, Ready};
-pub use settings::{overrides, selection, style};
+pub use settings::{node_options, overrides, selection, style};
 pub use stats::{Snapshot, Stats};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
@@ -333,6 +333,8 @@ impl Pipeline<'_> {
         let mut writing = Task::spawn(writing);
         let _forwarding = Task::spawn(forward(decoding, units));
         let _trimming = self.trimming(server).map(Task::spawn);
+        let (edits, noticed) = watch::channel(0);
+        let _noticing = Task::spawn(edits::follow(server.clone(), self.keys.clone(), edits));
 
         if let Some(block) = checkpoint.block {
             match self.settings.range.start {
@@ -351,7 +353,7 @@ impl Pipeline<'_> {
             }
         }
         let mut feed = tokio::select! {
-            feed = self.feed(&checkpoint, server, queue) => feed?,
+            feed = self.feed(&checkpoint, server, queue, noticed) => feed?,
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
             () = shutdown.requested() => return Ok(Turn::Done),
         };
@@ -398,11 +400,13 @@ impl Pipeline<'_> {
         checkpoint: &Checkpoint,
         server: &Server,
         queue: mpsc::Sender<Decoding>,
+        edits: watch::Receiver<u64>,
     ) -> Result<Feed<'_>, TurnError> {
         let mut store = Store::connect(server, Arc::new(self.keys.clone())).await?;
         let reversible: BTreeMap<_, _> = store.reversible().await.map_err(FeedError::from)?;
-        let history =
+        let mut history =
             History::new(Some(store), self.settings.fallback(), self.settings.overrides.clone(), reversible);
+        history.notice(edits);
         let part = checkpoint.block.zip(checkpoint.part);
         let mut chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
         chain.settle(checkpoint.last_irreversible);
