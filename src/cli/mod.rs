@@ -10,6 +10,7 @@ mod progress;
 mod status;
 mod subscriptions;
 mod table;
+mod typescript;
 mod verify;
 
 use std::io::{self, Write};
@@ -120,7 +121,7 @@ pub enum ConfigCommand {
 
 /// Runs the command of this process and says how it went.
 pub fn main() -> ExitCode {
-    let ended = match Cli::parse().command {
+    let ended = match Cli::parse_from(typescript::spelled_anew(std::env::args_os())).command {
         Command::Run(args) => run(args),
         Command::Status(args) => reader_may_leave(status::run(args)),
         Command::Abi(command) => reader_may_leave(abi::run(command)),
