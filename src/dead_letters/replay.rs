@@ -75,7 +75,11 @@ struct Waiting {
 
 impl Replay<'_> {
     /// Replays those that are meant. `progress` is told how it goes.
-    pub async fn run(mut self, select: &Select, mut progress: impl FnMut(&Tally)) -> Result<Tally, AgainError> {
+    pub async fn run(
+        mut self,
+        select: &Select,
+        mut progress: impl FnMut(&Tally),
+    ) -> Result<Tally, AgainError> {
         let mut tally = Tally::default();
         let mut waiting = Waiting::default();
         let mut walk = self.letters.walk(select);
@@ -191,14 +195,19 @@ async fn count(
     Ok(())
 }
 
-fn by_reason<S: Serializer>(still: &BTreeMap<(String, String), u64>, serializer: S) -> Result<S::Ok, S::Error> {
+fn by_reason<S: Serializer>(
+    still: &BTreeMap<(String, String), u64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Still<'a> {
         reason: &'a str,
         contract: &'a str,
         letters: u64,
     }
-    serializer.collect_seq(
-        still.iter().map(|((reason, contract), letters)| Still { reason, contract, letters: *letters }),
-    )
+    serializer.collect_seq(still.iter().map(|((reason, contract), letters)| Still {
+        reason,
+        contract,
+        letters: *letters,
+    }))
 }

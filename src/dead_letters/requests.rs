@@ -8,12 +8,13 @@ use std::collections::HashSet;
 
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Value};
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::warn;
 
 use super::{Letter, PARSER, Undone};
-use crate::event::EntryIds;
+use crate::block::Position;
 use crate::keys::Keys;
-use crate::publish::{EntryId, Failure};
+use crate::publish::{EntryId, Failure, Unit};
 use crate::resp;
 
 /// Requests that nobody has carried out are forgotten after so long: they were made with the ABIs of then.
@@ -53,15 +54,6 @@ pub struct Batch {
     requests: Vec<(EntryId, Request)>,
     /// Whether there was anything to look at.
     pub seen: bool,
-}
-
-/// Commands that carry requests out.
-#[derive(Debug, Default)]
-pub struct Commands {
-    /// As they go to the socket.
-    pub bytes: Vec<u8>,
-    /// How many they are.
-    pub count: usize,
 }
 
 // === impl Requests ===
@@ -142,7 +134,8 @@ impl Requests {
         let mut read: Vec<(EntryId, Request)> = Vec::new();
         let mut bytes = 0;
         for (id, fields) in page {
-            let id: EntryId = id.parse().map_err(|error| Failure::Fatal(format!("{}: {error}", self.keys.replay)))?;
+            let id: EntryId =
+                id.parse().map_err(|error| Failure::Fatal(format!("{}: {error}", self.keys.replay)))?;
             match Request::read(fields) {
                 Some(request) => {
                     bytes += request.event.len();
@@ -202,7 +195,8 @@ impl Requests {
 impl Request {
     fn read(fields: Value) -> Option<Request> {
         let fields = Vec::<(String, String)>::from_redis_value(fields).ok()?;
-        let field = |name: &str| fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.clone());
+        let field =
+            |name: &str| fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.clone());
         Some(Request {
             subscription: field("sub")?,
             letter: field("letter")?.parse().ok()?,
@@ -226,21 +220,42 @@ impl Batch {
         self.requests.iter().map(|(_, request)| request.event.len() + 256).sum()
     }
 
-    /// Its commands, the entries under these ids.
-    pub fn commands(&self, keys: &Keys, mut ids: EntryIds) -> Commands {
+    /// Its commands as they go to the writer. The entries' ids follow `last_entry`, under the same first part, and move it on.
+    pub fn unit(
+        &self,
+        keys: &Keys,
+        block_ids: bool,
+        last_entry: &mut Option<EntryId>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Unit {
         let mut out = Vec::with_capacity(self.bytes());
-        let mut count = 0;
         for (own, request) in &self.requests {
-            let id = ids.first_id().map_or("*".to_owned(), |id| id.to_string());
-            ids = ids.after(1);
+            let id = match (block_ids, last_entry.unwrap_or_default().next()) {
+                (true, next) => {
+                    *last_entry = Some(next);
+                    next.to_string()
+                }
+                (false, _) => "*".to_owned(),
+            };
             let (event, event_id) = (request.event.as_bytes(), request.event_id.as_bytes());
             let (dead, failures) = (keys.dead(&request.subscription), keys.failures(&request.subscription));
             resp::command(&mut out, &[b"XADD", keys.events.as_bytes(), id.as_bytes(), b"data", event]);
             resp::command(&mut out, &[b"XDEL", dead.as_bytes(), request.letter.to_string().as_bytes()]);
             resp::command(&mut out, &[b"HDEL", failures.as_bytes(), event_id]);
             resp::command(&mut out, &[b"XDEL", keys.replay.as_bytes(), own.to_string().as_bytes()]);
-            count += 4;
         }
-        Commands { bytes: out, count }
+        Unit {
+            commands: vec![out],
+            command_count: self.requests.len() * 4,
+            entries: self.entries(),
+            again: true,
+            block: Position::default(),
+            last_irreversible: 0,
+            part: None,
+            fork: None,
+            last_entry: last_entry.filter(|_| block_ids),
+            first_published: 0,
+            permit,
+        }
     }
 }

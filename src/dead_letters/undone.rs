@@ -34,7 +34,11 @@ impl Undone {
     }
 
     /// Takes in what came since.
-    pub async fn refresh(&mut self, connection: &mut MultiplexedConnection, keys: &Keys) -> Result<(), Failure> {
+    pub async fn refresh(
+        &mut self,
+        connection: &mut MultiplexedConnection,
+        keys: &Keys,
+    ) -> Result<(), Failure> {
         loop {
             let page: Vec<Fork> = redis::cmd("XRANGE")
                 .arg((&keys.forks, self.next.to_string(), "+", "COUNT", PAGE))

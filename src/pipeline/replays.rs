@@ -7,7 +7,7 @@ use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
 use super::dispatch::{Dispatch, WriterGone};
-use crate::dead_letters::Requests;
+use crate::dead_letters::requests::{Batch, Requests};
 use crate::keys::Keys;
 use crate::publish::writer::Progress;
 use crate::publish::{Failure, Server};
@@ -28,8 +28,10 @@ pub struct Replays {
     handed_on: u64,
     /// Whether the newest block is published only in part: nothing may come between its events.
     pub in_part: bool,
-    /// Whether there is more than was taken.
+    /// Whether there may be more than was taken.
     more: bool,
+    /// Whether it was said that there is something to do.
+    busy: bool,
 }
 
 /// Looks whether anything is asked for, for ever.
@@ -54,7 +56,13 @@ pub async fn look(server: Server, keys: Keys, asked: Arc<Notify>) {
 
 impl Replays {
     /// For one turn, after what `progress` says.
-    pub fn new(server: Server, keys: Keys, asked: Arc<Notify>, progress: &Progress, in_part: bool) -> Replays {
+    pub fn new(
+        server: Server,
+        keys: Keys,
+        asked: Arc<Notify>,
+        progress: &Progress,
+        in_part: bool,
+    ) -> Replays {
         Replays {
             server,
             keys,
@@ -64,6 +72,7 @@ impl Replays {
             handed_on: progress.replayed,
             in_part,
             more: false,
+            busy: false,
         }
     }
 
@@ -101,15 +110,19 @@ impl Replays {
             }
         };
         self.more = batch.seen;
+        self.busy &= batch.seen;
         if batch.entries() > 0 {
-            info!(events = batch.entries(), "publishing dead letters again");
+            if !self.busy {
+                info!("publishing dead letters again, as `dead-letters replay` asks for");
+            }
             self.handed_on += batch.entries();
+            self.busy = true;
             dispatch.again(batch).await?;
         }
         Ok(())
     }
 
-    async fn next(&mut self) -> Result<crate::dead_letters::requests::Batch, Failure> {
+    async fn next(&mut self) -> Result<Batch, Failure> {
         let requests = match &mut self.requests {
             Some(requests) => requests,
             none => none.insert(Requests::new(self.server.connect_control().await?, self.keys.clone())),
