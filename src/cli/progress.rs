@@ -26,6 +26,47 @@ pub(super) fn blocks(what: &'static str, last: u64) -> ProgressBar {
     bar.with_prefix(what)
 }
 
+/// How far something is: a line at a terminal, a line in the log every now and then elsewhere.
+pub(super) struct Counter {
+    what: &'static str,
+    bar: ProgressBar,
+    terminal: bool,
+    logged: Instant,
+}
+
+impl Counter {
+    /// Nothing is done of `total`, if that is known.
+    pub(super) fn new(what: &'static str, total: Option<u64>) -> Counter {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        let template = match total {
+            Some(_) => "{prefix} {pos} of {len}  {msg}",
+            None => "{prefix} {pos}  {msg}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        logging::above(&bar);
+        let terminal = io::stderr().is_terminal();
+        Counter { what, bar: bar.with_prefix(what), terminal, logged: Instant::now() }
+    }
+
+    /// So much of it is done.
+    pub(super) fn at(&mut self, done: u64, further: &str) {
+        if self.terminal {
+            self.bar.set_position(done);
+            self.bar.set_message(further.to_owned());
+        } else if self.logged.elapsed() >= LOG {
+            self.logged = Instant::now();
+            info!(done, total = self.bar.length(), "{} {further}", self.what);
+        }
+    }
+
+    /// It is over: the line goes.
+    pub(super) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// Shows how the pipeline gets on, for ever.
 pub(super) async fn show(stats: Arc<Stats>, stop_block: Option<u32>) {
     let terminal = io::stderr().is_terminal();
@@ -99,7 +140,8 @@ impl Rates {
     }
 }
 
-fn shown(duration: Duration) -> String {
+/// A duration in its two largest units.
+pub(super) fn shown(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),

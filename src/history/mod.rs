@@ -6,9 +6,14 @@
 //! the block's own transaction; what a block needs and is not in memory comes from there, or from
 //! the chain API.
 
+pub mod check;
 mod contract;
+pub mod edits;
 mod learn;
 mod past;
+pub mod prune;
+pub mod put;
+pub mod record;
 mod store;
 mod version;
 

@@ -40,7 +40,7 @@ use settings::Settings;
 
 pub use alone::{Alone, Server as ReplayServer};
 pub use intake::{Intake, IntakeError, Ready};
-pub use settings::{overrides, selection, style};
+pub use settings::{node_options, overrides, selection, style};
 pub use stats::{Snapshot, Stats};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.

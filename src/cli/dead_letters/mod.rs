@@ -1,6 +1,8 @@
 //! `parser dead-letters`: what could not be decoded, looked at and mended.
 
 mod list;
+mod purge;
+mod replay;
 mod show;
 
 use anyhow::Result;
@@ -17,6 +19,16 @@ pub enum DeadLettersCommand {
     List(ListArgs),
     /// Show all there is about one, and what decoding it now would give
     Show(ShowArgs),
+    /// Decode dead letters again, and publish those that can be decoded now
+    ///
+    /// With the ABI history and the overrides as they are now. An event is published under its own event id, with
+    /// `"replayed":true` as its last field, and its dead letter and counter are removed with it. What still fails stays. The
+    /// running parser publishes them, or this command where none runs.
+    Replay(ReplayArgs),
+    /// Remove dead letters and their counters
+    ///
+    /// Asks first at a terminal; elsewhere it only says how many they are, unless told --yes.
+    Purge(PurgeArgs),
 }
 
 /// `parser dead-letters list`
@@ -50,6 +62,49 @@ pub struct ShowArgs {
     id: String,
     #[command(flatten)]
     json: JsonArg,
+}
+
+/// `parser dead-letters replay`
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    config: ConfigArg,
+    #[command(flatten)]
+    subscription: SubscriptionArg,
+    /// Entry ids of dead letters, or ids of their events
+    ids: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// Only say what would happen
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// `parser dead-letters purge`
+#[derive(Debug, Args)]
+pub struct PurgeArgs {
+    #[command(flatten)]
+    config: ConfigArg,
+    #[command(flatten)]
+    subscription: SubscriptionArg,
+    /// Entry ids of dead letters, or ids of their events
+    ids: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Only of blocks before this one
+    #[arg(long, value_name = "BLOCK")]
+    older_than_block: Option<u32>,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// Remove them without asking
+    #[arg(long)]
+    yes: bool,
 }
 
 /// Whose dead letters.
@@ -95,6 +150,8 @@ pub(super) fn run(command: DeadLettersCommand) -> Result<()> {
     match command {
         DeadLettersCommand::List(args) => reader_may_leave(block_on(list::list(&args))),
         DeadLettersCommand::Show(args) => reader_may_leave(block_on(show::show(&args))),
+        DeadLettersCommand::Replay(args) => block_on(replay::replay(&args)),
+        DeadLettersCommand::Purge(args) => block_on(purge::purge(&args)),
     }
 }
 
