@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::namespace::{ConfigArg, JsonArg};
-use super::table::{print_json, printable};
 use super::progress::Counter;
+use super::table::{print_json, printable};
 use super::{block_on, reader_may_leave};
 use crate::config::{ConfigError, StreamIds};
 use crate::logging;

@@ -8,7 +8,11 @@ mod node;
 mod redis;
 #[path = "../support/run.rs"]
 mod run;
+#[path = "../support/mod.rs"]
+mod support;
 
+mod kills;
 mod look;
+mod replay;
 mod stage;
 mod written;
