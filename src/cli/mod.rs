@@ -3,7 +3,6 @@
 //! Exit status: 0 done, 1 failed, 2 wrong usage or configuration.
 
 mod abi;
-mod abi_preload;
 mod capture;
 mod dead_letters;
 mod namespace;
@@ -27,8 +26,9 @@ use crate::logging;
 use crate::pipeline::{self, RunError, Stats};
 use crate::shutdown::Shutdown;
 
-pub use abi::{AbiCommand, CheckAbisArgs, ListAbisArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs};
-pub use abi_preload::{PreloadArgs, SourceArg};
+pub use abi::{
+    AbiCommand, CheckAbisArgs, ListAbisArgs, PreloadArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs, SourceArg,
+};
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
 pub use dead_letters::DeadLettersCommand;
 pub use namespace::{ConfigArg, JsonArg};

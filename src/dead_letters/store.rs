@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::{Letter, Select};
 use crate::block::Checksum;
-use crate::keys::Keys;
+use crate::keys::{self, Keys};
 use crate::publish::{EntryId, Failure};
 
 /// Letters read at once, at most, and about how many bytes of them: one alone can hold megabytes.
@@ -57,7 +57,15 @@ impl Letters {
         let mut cursor = 0u64;
         loop {
             let page: (u64, Vec<String>) = redis::cmd("SCAN")
-                .arg((cursor, "MATCH", format!("{}*", escaped(&start)), "COUNT", 1000, "TYPE", "stream"))
+                .arg((
+                    cursor,
+                    "MATCH",
+                    format!("{}*", keys::literal(&start)),
+                    "COUNT",
+                    1000,
+                    "TYPE",
+                    "stream",
+                ))
                 .query_async(connection)
                 .await?;
             found.extend(page.1.iter().filter_map(|key| key.strip_prefix(&start)).map(str::to_owned));
@@ -142,16 +150,4 @@ impl Walk<'_> {
             self.page = page.into();
         }
     }
-}
-
-/// A key's name with what SCAN would read as a pattern taken literally.
-fn escaped(name: &str) -> String {
-    let mut out = String::new();
-    for character in name.chars() {
-        if matches!(character, '*' | '?' | '[' | ']' | '\\' | '^') {
-            out.push('\\');
-        }
-        out.push(character);
-    }
-    out
 }

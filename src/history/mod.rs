@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use lru::LruCache;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tokio::sync::watch;
 use tracing::warn;
 
 use crate::chain_api::ChainApi;
@@ -97,6 +98,8 @@ pub enum HistoryError {
 /// The history. See the module's documentation.
 pub struct History {
     store: Option<Store>,
+    /// Counts changes from outside.
+    edits: Option<watch::Receiver<u64>>,
     fallback: Fallback,
     overrides: Vec<Override>,
     /// Contracts with a version that a fork may take back or that is not in Redis yet.
@@ -145,6 +148,7 @@ impl History {
         };
         History {
             store,
+            edits: None,
             fallback,
             overrides,
             changed: FxHashMap::default(),
@@ -159,8 +163,22 @@ impl History {
         }
     }
 
+    /// Takes notice of changes from outside from now on, told by [`edits::follow`].
+    pub fn notice(&mut self, edits: watch::Receiver<u64>) {
+        self.edits = Some(edits);
+    }
+
     /// Learns what block `num` brings, and says what its events are read with.
     pub async fn block(&mut self, num: u32, plan: &Plan) -> Result<BlockAbis, HistoryError> {
+        if let Some(edits) = &mut self.edits
+            && edits.has_changed().unwrap_or(false)
+        {
+            edits.mark_unchanged();
+            self.settled.clear();
+            self.unknown.clear();
+            let held: Vec<Name> = self.changed.keys().copied().collect();
+            self.load_again(num, &held).await?;
+        }
         self.load_all(num, plan).await?;
         let mut learned = self.learn(num, plan);
         self.ask_for_missing(num, plan, &mut learned).await?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Pipeline};
 
-use super::{Known, Version};
+use super::{Known, Since, Version};
 use crate::keys::Keys;
 use crate::name::Name;
 use crate::publish::Server;
@@ -19,6 +19,8 @@ use crate::publish::failure::{self, Failure};
 const FIRST_PAGE: usize = 2;
 /// Members asked for when all so far had the same bytes.
 const NEXT_PAGE: usize = 16;
+/// Members asked for of the block itself and later ones.
+const AHEAD: usize = 4;
 /// Contracts asked for in one go.
 const CONTRACTS: usize = 512;
 
@@ -96,6 +98,38 @@ impl Store {
             known.add(version);
         }
         Ok((known, next.first().map(|(_, score)| *score as u32)))
+    }
+
+    /// The same for data of block `num`, with what was put into force from its start, and from which block on there is more.
+    pub(super) async fn load_before(
+        &mut self,
+        contracts: &[Name],
+        num: u32,
+    ) -> Result<Vec<Known>, StoreError> {
+        let mut all = self.load(contracts, num.saturating_sub(1)).await?;
+        for (some, known) in contracts.chunks(CONTRACTS).zip(all.chunks_mut(CONTRACTS)) {
+            let mut pipe = redis::pipe();
+            let keys: Vec<String> = some.iter().map(|&name| self.keys.abi(name)).collect();
+            for key in &keys {
+                pipe.cmd("ZRANGEBYSCORE").arg((key, num, "+inf", "WITHSCORES", "LIMIT", 0, AHEAD));
+            }
+            let pages: Vec<Vec<Member>> = self.ask(&pipe, &keys).await?;
+            for ((&name, known), page) in some.iter().zip(known).zip(pages) {
+                let full = page.len() == AHEAD;
+                let (now, later): (Vec<Member>, Vec<Member>) =
+                    page.into_iter().partition(|(_, score)| *score == f64::from(num));
+                let later = later.first().map(|(_, score)| *score as u32);
+                known.more_from(later.or(full.then(|| num.saturating_add(1))));
+                // What the block itself brings is learned from it.
+                let start = Since { block: num, sequence: Since::BEFORE };
+                for version in self.versions(name, &now)? {
+                    if version.since == start {
+                        known.add(version);
+                    }
+                }
+            }
+        }
+        Ok(all)
     }
 
     async fn complete(&mut self, name: Name, until: u32, mut page: Vec<Member>) -> Result<Known, StoreError> {

@@ -24,7 +24,7 @@ use crate::backoff::Backoff;
 use crate::block::Checksum;
 use crate::chain::Chain;
 use crate::config::Config;
-use crate::history::{History, Store};
+use crate::history::{History, Store, edits};
 use crate::keys::Keys;
 use crate::publish::writer::{self, Progress};
 use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
@@ -337,6 +337,8 @@ impl Pipeline<'_> {
         let mut writing = Task::spawn(writing);
         let _forwarding = Task::spawn(forward(decoding, units));
         let _trimming = self.trimming(server).map(Task::spawn);
+        let (edits, noticed) = watch::channel(0);
+        let _noticing = Task::spawn(edits::follow(server.clone(), self.keys.clone(), edits));
         let asked = Arc::new(Notify::new());
         let _looking = Task::spawn(replays::look(server.clone(), self.keys.clone(), asked.clone()));
 
@@ -357,7 +359,7 @@ impl Pipeline<'_> {
             }
         }
         let mut feed = tokio::select! {
-            feed = self.feed(&checkpoint, server, queue, asked) => feed?,
+            feed = self.feed(&checkpoint, server, queue, noticed, asked) => feed?,
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
             () = shutdown.requested() => return Ok(Turn::Done),
         };
@@ -404,12 +406,14 @@ impl Pipeline<'_> {
         checkpoint: &Checkpoint,
         server: &Server,
         queue: mpsc::Sender<Decoding>,
+        edits: watch::Receiver<u64>,
         asked: Arc<Notify>,
     ) -> Result<Feed<'_>, TurnError> {
         let mut store = Store::connect(server, Arc::new(self.keys.clone())).await?;
         let reversible: BTreeMap<_, _> = store.reversible().await.map_err(FeedError::from)?;
-        let history =
+        let mut history =
             History::new(Some(store), self.settings.fallback(), self.settings.overrides.clone(), reversible);
+        history.notice(edits);
         let part = checkpoint.block.zip(checkpoint.part);
         let mut chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
         chain.settle(checkpoint.last_irreversible);

@@ -4,8 +4,6 @@
 mod made;
 #[path = "../support/node.rs"]
 mod node;
-#[path = "../support/redis.rs"]
-mod redis;
 #[path = "../support/run.rs"]
 mod run;
 #[path = "../support/mod.rs"]
@@ -16,3 +14,5 @@ mod look;
 mod replay;
 mod stage;
 mod written;
+
+use support::redis;
