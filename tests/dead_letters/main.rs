@@ -11,6 +11,7 @@ mod support;
 
 mod kills;
 mod look;
+mod many;
 mod replay;
 mod stage;
 mod written;

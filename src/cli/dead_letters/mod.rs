@@ -4,6 +4,7 @@ mod list;
 mod purge;
 mod replay;
 mod show;
+mod typescript;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -11,6 +12,9 @@ use clap::{Args, Subcommand};
 use super::namespace::{ConfigArg, JsonArg, Namespace};
 use super::{block_on, reader_may_leave};
 use crate::dead_letters::{Letters, PARSER, Select};
+use crate::publish::EntryId;
+
+pub use typescript::{ListDeadLettersArgs, ReplayDeadLetterArgs};
 
 /// `parser dead-letters`
 #[derive(Debug, Subcommand)]
@@ -49,6 +53,9 @@ pub struct ListArgs {
     /// As JSON, one object a line
     #[arg(long)]
     json: bool,
+    /// None before this one.
+    #[arg(skip)]
+    first: Option<EntryId>,
 }
 
 /// `parser dead-letters show`
@@ -116,7 +123,7 @@ struct SubscriptionArg {
 }
 
 /// Which of them.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 struct FilterArgs {
     /// Only with this reason: no_abi, abi_unknown, bad_abi, unknown_type, truncated, invalid
     #[arg(long, value_name = "REASON")]
@@ -153,6 +160,14 @@ pub(super) fn run(command: DeadLettersCommand) -> Result<()> {
         DeadLettersCommand::Replay(args) => block_on(replay::replay(&args)),
         DeadLettersCommand::Purge(args) => block_on(purge::purge(&args)),
     }
+}
+
+pub(super) fn list_dead_letters(args: ListDeadLettersArgs) -> Result<()> {
+    run(DeadLettersCommand::List(args.into()))
+}
+
+pub(super) fn replay_dead_letter(args: ReplayDeadLetterArgs) -> Result<()> {
+    run(DeadLettersCommand::Replay(args.into()))
 }
 
 /// The letters of a subscription.
