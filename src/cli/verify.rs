@@ -8,9 +8,8 @@ use clap::Args;
 use super::namespace::{ConfigArg, JsonArg};
 use super::table::{print_json, printable};
 use super::{block_on, progress, reader_may_leave};
-use crate::config::{ConfigError, StreamIds};
+use crate::config::ConfigError;
 use crate::pipeline;
-use crate::publish;
 use crate::verify::{self, Report, Task};
 
 /// Findings shown to people.
@@ -50,10 +49,7 @@ async fn verify(args: &VerifyArgs) -> Result<Report> {
     let namespace = args.config.open().await?;
     let task = Task {
         selection: pipeline::selection(&namespace.config),
-        stream_ids: match namespace.config.stream_ids {
-            StreamIds::Block => publish::StreamIds::Block,
-            StreamIds::Auto => publish::StreamIds::Auto,
-        },
+        stream_ids: namespace.config.stream_ids.into(),
         server: namespace.server,
         keys: namespace.keys,
         chain_id: namespace.chain_id,

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::block::Position;
+use crate::config;
 
 /// What one transaction or a share of it holds: a block, or a part of a large block.
 #[derive(Debug)]
@@ -49,6 +50,15 @@ pub enum StreamIds {
     Block,
     /// Redis (`*`).
     Auto,
+}
+
+impl From<config::StreamIds> for StreamIds {
+    fn from(configured: config::StreamIds) -> StreamIds {
+        match configured {
+            config::StreamIds::Block => StreamIds::Block,
+            config::StreamIds::Auto => StreamIds::Auto,
+        }
+    }
 }
 
 /// Id of a stream entry: compared as two integers.
