@@ -86,6 +86,24 @@ struct Commands {
     count: usize,
 }
 
+/// Hands decoded units on in the order of their blocks.
+pub async fn forward(mut decoding: mpsc::Receiver<Decoding>, units: mpsc::Sender<Unit>) {
+    while let Some(part) = decoding.recv().await {
+        let decoded = match part {
+            Decoding::Done(units) => units,
+            Decoding::Running(part) => match part.await {
+                Ok(units) => units,
+                Err(_) => return,
+            },
+        };
+        for unit in decoded {
+            if units.send(unit).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
 // === impl Dispatch ===
 
 impl Dispatch {

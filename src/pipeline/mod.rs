@@ -5,12 +5,14 @@
 
 mod alone;
 mod dispatch;
+mod ended;
 mod hold;
 mod intake;
 mod replays;
 mod session;
 mod settings;
 mod stats;
+mod waiting;
 
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
@@ -29,16 +31,19 @@ use crate::keys::Keys;
 use crate::publish::writer::{self, Progress};
 use crate::publish::{Buffers, Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
 use crate::ship::connection::Connection;
-use crate::ship::node::{ExpectedChain, Node, NodeError};
+use crate::ship::node::{ExpectedChain, Node};
 use crate::shutdown::Shutdown;
 use crate::trim;
-use dispatch::{Decoding, Dispatch, Shared};
+use dispatch::{Decoding, Dispatch, Shared, forward};
+use ended::{TurnError, writer_ended};
 use hold::Hold;
 use replays::Replays;
 use session::{Feed, FeedError};
 use settings::Settings;
+use waiting::Waiting;
 
 pub use alone::{Alone, Server as ReplayServer};
+pub use ended::RunError;
 pub use intake::{Intake, IntakeError, Ready};
 pub use settings::{node_options, overrides, selection, style};
 pub use stats::{Snapshot, Stats};
@@ -49,27 +54,10 @@ const QUEUE: usize = 256;
 /// How long a stop waits for what is in flight.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Why the program ends.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The configuration does not fit the node or what lies in Redis: exit status 2.
-    #[error("{0}")]
-    Unfit(String),
-    /// It cannot go on: exit status 1.
-    #[error("{0}")]
-    Failed(String),
-}
-
 /// How a turn ended that did not fail.
 enum Turn {
     /// The last block is published, or the program was told to stop.
     Done,
-}
-
-/// Why a turn ended.
-enum TurnError {
-    Redis(Failure),
-    Feed(FeedError),
 }
 
 /// Checks what the configuration alone can be checked for.
@@ -146,66 +134,6 @@ async fn pipeline(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Re
         tokio::select! {
             waited = redis.wait(failure) => waited?,
             () = shutdown.requested() => return Ok(()),
-        }
-    }
-}
-
-/// Waits between tries to go on with Redis.
-struct Waiting {
-    backoff: Backoff,
-    /// What is waited for, as it was said.
-    reason: Option<String>,
-}
-
-impl Waiting {
-    fn new(config: &Config) -> Waiting {
-        let reconnect = &config.reconnect;
-        Waiting { backoff: Backoff::new(reconnect.backoff.clone(), reconnect.max_attempts), reason: None }
-    }
-
-    /// Waits after a failure; an error if trying again is no use.
-    async fn wait(&mut self, failure: Failure) -> Result<(), RunError> {
-        match failure {
-            Failure::Unfit(text) => return Err(RunError::Unfit(text)),
-            Failure::Fatal(text) => return Err(RunError::Failed(text)),
-            Failure::LostLease { .. } => warn!(reason = %failure, "writing has stopped"),
-            _ => {
-                let reason = failure.to_string();
-                if self.reason.as_ref() != Some(&reason) {
-                    warn!(reason, "waiting for Redis");
-                    self.reason = Some(reason);
-                }
-            }
-        }
-        let Some(wait) = self.backoff.next_wait() else {
-            let attempts = self.backoff.attempts();
-            return Err(RunError::Failed(format!("gave up after {attempts} attempts: {failure}")));
-        };
-        tokio::time::sleep(wait).await;
-        Ok(())
-    }
-
-    fn over(&mut self) {
-        if self.reason.take().is_some() {
-            info!("Redis is back");
-        }
-    }
-
-    /// The chain that was published into the namespace before, if any was.
-    async fn known_chain(
-        &mut self,
-        config: &Config,
-        server: &Server,
-    ) -> Result<Option<ExpectedChain>, RunError> {
-        let key = Keys::chain_of(&config.redis.namespace, &config.redis.key_prefix);
-        loop {
-            match startup::chain(server, &key).await {
-                Ok(chain) => {
-                    self.over();
-                    return Ok(chain.map(|id| ExpectedChain { id, reason: startup::other_chain(&key, id) }));
-                }
-                Err(failure) => self.wait(failure).await?,
-            }
         }
     }
 }
@@ -458,24 +386,6 @@ impl Pipeline<'_> {
     }
 }
 
-/// Hands decoded units on in the order of their blocks.
-async fn forward(mut decoding: mpsc::Receiver<Decoding>, units: mpsc::Sender<Unit>) {
-    while let Some(part) = decoding.recv().await {
-        let decoded = match part {
-            Decoding::Done(units) => units,
-            Decoding::Running(part) => match part.await {
-                Ok(units) => units,
-                Err(_) => return,
-            },
-        };
-        for unit in decoded {
-            if units.send(unit).await.is_err() {
-                return;
-            }
-        }
-    }
-}
-
 /// A task that ends with its owner.
 struct Task<T>(tokio::task::JoinHandle<T>);
 
@@ -488,53 +398,5 @@ impl<T: Send + 'static> Task<T> {
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// Why the writer ended though there was more to write.
-fn writer_ended(ended: Result<Result<(), Failure>, tokio::task::JoinError>) -> Failure {
-    match ended {
-        Ok(Err(failure)) => failure,
-        Ok(Ok(())) => Failure::Fatal("the decoding threads have stopped".to_owned()),
-        Err(error) => Failure::Fatal(format!("the writer has stopped: {error}")),
-    }
-}
-
-impl From<Failure> for TurnError {
-    fn from(failure: Failure) -> TurnError {
-        TurnError::Redis(failure)
-    }
-}
-
-impl From<FeedError> for TurnError {
-    fn from(error: FeedError) -> TurnError {
-        TurnError::Feed(error)
-    }
-}
-
-impl From<NodeError> for RunError {
-    fn from(error: NodeError) -> RunError {
-        let cause = match &error {
-            NodeError::Unusable { source, .. } => source,
-            _ => &error,
-        };
-        match cause {
-            NodeError::WrongChain { .. } | NodeError::NoChainId | NodeError::NoEndpoint => {
-                RunError::Unfit(error.to_string())
-            }
-            _ => RunError::Failed(error.to_string()),
-        }
-    }
-}
-
-impl From<FeedError> for RunError {
-    fn from(error: FeedError) -> RunError {
-        match error {
-            FeedError::Node(error) => error.into(),
-            FeedError::Start(_)
-            | FeedError::StartAboveStop { .. }
-            | FeedError::Intake(IntakeError::Start { .. }) => RunError::Unfit(error.to_string()),
-            _ => RunError::Failed(error.to_string()),
-        }
     }
 }
