@@ -1,6 +1,8 @@
 //! The ABI history in Redis: what is written there, what is read from there, and what comes from the chain API.
 
 mod captures;
+#[path = "support/chain_api.rs"]
+mod chain_api;
 #[path = "support/made.rs"]
 mod made;
 #[path = "support/node.rs"]
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use captures::{recorded, serve, shared};
+use chain_api::{chain_api, current};
 use made::{CHAIN, Made, abi, block, go, name, position, setabi};
 use node::ScriptedNode;
 use parser::capture::serve::ServeOptions;
@@ -24,7 +27,6 @@ use parser::plan::{Plan, Selection};
 use redis::TestRedis;
 use run::{Parser, config, entries, events, keys, published, sorted_set};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 const FROM_10: &str = "startBlock: 10\npublish: {nativeDeltas: false}";
@@ -220,42 +222,6 @@ async fn what_a_fork_undid_does_not_come_back_from_redis_before_it_is_published(
 }
 
 // === the chain API ===
-
-/// Plays get_raw_abi with these ABIs (base64 by account), at that port or a free one.
-async fn chain_api(abis: HashMap<String, String>, port: u16) -> String {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    tokio::spawn(async move {
-        while let Ok((mut socket, _)) = listener.accept().await {
-            let mut request = String::new();
-            let account = loop {
-                let mut bytes = vec![0; 4096];
-                let count = socket.read(&mut bytes).await.expect("a request");
-                request += std::str::from_utf8(&bytes[..count]).expect("text");
-                let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-                if let Ok(body) = serde_json::from_str::<Value>(body) {
-                    break body["account_name"].as_str().expect("an account").to_owned();
-                }
-            };
-            let (status, body) = match abis.get(&account) {
-                Some(abi) => (200, json!({"account_name": account, "abi_hash": "00", "abi": abi})),
-                None => (
-                    500,
-                    json!({"code": 500, "error": {"details": [{"message": format!("unknown key (eosio::chain::name): {account}")}]}}),
-                ),
-            };
-            let body = body.to_string();
-            let head =
-                format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            let _ = socket.write_all((head + &body).as_bytes()).await;
-        }
-    });
-    url
-}
-
-fn current(entries: &[(&str, &[u8])]) -> HashMap<String, String> {
-    entries.iter().map(|(account, abi)| ((*account).to_owned(), STANDARD.encode(abi))).collect()
-}
 
 /// What is needed of the recording's notes. Other parts of them hold text that is no Unicode.
 #[derive(serde::Deserialize)]

@@ -3,11 +3,14 @@
 //!
 //! `PARSER_TEST_ROUNDS=200` disturbs each run so many times, and more recordings; `PARSER_TEST_SEED` repeats the same choices.
 
+#[path = "support/made.rs"]
+mod made;
 mod support;
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use made::varuint;
 use parser::capture::edit;
 use parser::capture::file::Capture;
 use parser::capture::serve::{Faults, ServeOptions};
@@ -112,14 +115,6 @@ fn rows_of_contracts(deltas: &[u8]) -> Result<Vec<&[u8]>, CursorError> {
         }
     }
     Ok(found)
-}
-
-fn varuint(out: &mut Vec<u8>, mut value: u32) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 #[tokio::test(flavor = "multi_thread")]

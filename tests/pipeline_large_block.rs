@@ -5,6 +5,8 @@
 
 #[path = "captures/mod.rs"]
 mod captures;
+#[path = "support/made.rs"]
+mod made;
 #[path = "support/redis.rs"]
 mod redis_server;
 
@@ -13,6 +15,7 @@ use std::process::{Command, Stdio};
 
 use bytes::Bytes;
 use captures::{made_up, serve};
+use made::{bytes, varuint};
 use parser::capture::edit;
 use parser::capture::serve::ServeOptions;
 use parser::name::Name;
@@ -21,19 +24,6 @@ use redis_server::TestRedis;
 /// Bytes of a row's one field.
 const ROW: usize = 1000;
 const CONTRACT: Name = Name::literal("bigcontract");
-
-fn varuint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn bytes(out: &mut Vec<u8>, value: &[u8]) {
-    varuint(out, value.len() as u64);
-    out.extend_from_slice(value);
-}
 
 /// `eosio::abi/1.1` with the table `rows` of the struct `row { data: bytes }`.
 fn abi() -> Vec<u8> {

@@ -44,20 +44,28 @@ pub enum Source {
     Unreadable,
 }
 
+/// Keys of histories, some at a time, and where to go on: 0 is the begin and, returned, the end. A key can come twice.
+pub async fn scan(
+    connection: &mut MultiplexedConnection,
+    keys: &Keys,
+    cursor: u64,
+) -> Result<(u64, Vec<String>), Failure> {
+    let pattern = format!("{}*", keys::literal(&keys.abi_prefix()));
+    let found =
+        redis::cmd("SCAN").arg((cursor, "MATCH", pattern, "COUNT", SCAN)).query_async(connection).await?;
+    Ok(found)
+}
+
 /// All contracts with a history, and the keys among theirs that name no contract.
 pub async fn contracts(
     connection: &mut MultiplexedConnection,
     keys: &Keys,
 ) -> Result<(Vec<Name>, Vec<String>), Failure> {
     let prefix = keys.abi_prefix();
-    let pattern = format!("{}*", keys::literal(&prefix));
     let (mut names, mut foreign) = (Vec::new(), Vec::new());
     let mut cursor = 0u64;
     loop {
-        let (next, found): (u64, Vec<String>) = redis::cmd("SCAN")
-            .arg((cursor, "MATCH", &pattern, "COUNT", SCAN))
-            .query_async(connection)
-            .await?;
+        let (next, found) = scan(connection, keys, cursor).await?;
         for key in found {
             match key.strip_prefix(&prefix).map(str::parse) {
                 Some(Ok(name)) => names.push(name),
@@ -66,7 +74,6 @@ pub async fn contracts(
         }
         cursor = next;
         if cursor == 0 {
-            // SCAN may name a key twice.
             names.sort_unstable_by_key(Name::to_string);
             names.dedup();
             foreign.sort();

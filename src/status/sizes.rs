@@ -7,14 +7,13 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 use serde::Serialize;
 
-use crate::keys::{self, Keys};
+use crate::history::record::scan;
+use crate::keys::Keys;
 use crate::publish::Failure;
 use crate::stream::Pages;
 
 /// How long counting may take, each of the two.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Keys looked at by one SCAN.
-const SCAN: usize = 1000;
 /// Parts of a key that its memory is estimated from.
 const SAMPLES: usize = 50;
 
@@ -67,13 +66,9 @@ pub async fn dead_letters(
 pub async fn abi_history(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<AbiHistory, Failure> {
     let mut history = AbiHistory { bytes: Some(0), ..AbiHistory::default() };
     let deadline = Instant::now() + LIMIT;
-    let pattern = format!("{}*", keys::literal(&keys.abi_prefix()));
     let mut cursor = 0u64;
     loop {
-        let (next, found): (u64, Vec<String>) = redis::cmd("SCAN")
-            .arg((cursor, "MATCH", &pattern, "COUNT", SCAN))
-            .query_async(connection)
-            .await?;
+        let (next, found) = scan(connection, keys, cursor).await?;
         if !found.is_empty() {
             let mut pipe = redis::pipe();
             for key in &found {

@@ -2,6 +2,8 @@
 
 #[path = "../captures/mod.rs"]
 mod captures;
+#[path = "../support/chain_api.rs"]
+mod chain_api;
 #[path = "../support/made.rs"]
 mod made;
 #[path = "../support/node.rs"]

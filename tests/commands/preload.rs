@@ -7,10 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use parser::capture::serve::{Faults, ServeOptions};
 use parser::hex;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 
 use crate::captures::serve;
+use crate::chain_api;
 use crate::made::{self, CHAIN, abi, block, go, setabi};
 use crate::redis::TestRedis;
 use crate::run;
@@ -34,38 +33,6 @@ async fn members(world: &World, contract: &str) -> Vec<(String, f64)> {
     world.ask(&["ZRANGE", &format!("parser2:abi:{contract}"), "0", "-1", "WITHSCORES"]).await
 }
 
-/// A chain API that knows these accounts.
-async fn chain_api(abis: BTreeMap<&'static str, Vec<u8>>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    tokio::spawn(async move {
-        while let Ok((mut socket, _)) = listener.accept().await {
-            let mut request = String::new();
-            let account = loop {
-                let mut bytes = vec![0; 4096];
-                let count = socket.read(&mut bytes).await.expect("a request");
-                request += std::str::from_utf8(&bytes[..count]).expect("text");
-                let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-                if let Ok(body) = serde_json::from_str::<Value>(body) {
-                    break body["account_name"].as_str().expect("an account").to_owned();
-                }
-            };
-            let (status, body) = match abis.get(account.as_str()) {
-                Some(abi) => (200, json!({"account_name": account, "abi": STANDARD.encode(abi)})),
-                None => (
-                    400,
-                    json!({"code": 400, "error": {"code": 3_060_002, "what": "Account Query Exception", "details": []}}),
-                ),
-            };
-            let body = body.to_string();
-            let head =
-                format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            let _ = socket.write_all((head + &body).as_bytes()).await;
-        }
-    });
-    url
-}
-
 /// A world that has published a block with a known contract and one with an unknown one.
 async fn published(further: &str) -> World {
     let redis = TestRedis::start().await;
@@ -82,13 +49,9 @@ async fn published(further: &str) -> World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chain_api_fills_in_what_has_no_history() {
-    let api = chain_api(BTreeMap::from([
-        ("eosio", field("s")),
-        ("known", field("now")),
-        ("unknown", field("b")),
-        ("none", Vec::new()),
-    ]))
-    .await;
+    let abis =
+        [("eosio", &field("s")[..]), ("known", &field("now")), ("unknown", &field("b")), ("none", &[])];
+    let api = chain_api::chain_api(chain_api::current(&abis), 0).await;
     let world = published(&format!("chain: {{url: '{api}'}}")).await;
     let before = members(&world, "known").await;
     let done = world.json(&["abi", "preload", "--seen"]).await;
@@ -103,7 +66,8 @@ async fn the_chain_api_fills_in_what_has_no_history() {
     assert!(called.out.contains("1 ABIs added, 1 known already, 1 failed"), "{called:?}");
     assert_eq!(members(&world, "none").await, [current(&[])]);
 
-    let newer = chain_api(BTreeMap::from([("known", field("now")), ("unknown", field("c"))])).await;
+    let abis = [("known", &field("now")[..]), ("unknown", &field("c"))];
+    let newer = chain_api::chain_api(chain_api::current(&abis), 0).await;
     world.write("newer.yaml", world.yaml().replace(&api, &newer));
     for (words, expected) in [(&["unknown", "known"][..], "b"), (&["unknown", "known", "--replace"], "c")] {
         let words = [&["abi", "preload"], words, &["--config", "newer.yaml"]].concat();

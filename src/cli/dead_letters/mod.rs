@@ -6,6 +6,7 @@ mod replay;
 mod show;
 mod typescript;
 
+use crate::config::ConfigError;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
@@ -78,13 +79,8 @@ pub struct ReplayArgs {
     config: ConfigArg,
     #[command(flatten)]
     subscription: SubscriptionArg,
-    /// Entry ids of dead letters, or ids of their events
-    ids: Vec<String>,
     #[command(flatten)]
-    filter: FilterArgs,
-    /// All of them
-    #[arg(long)]
-    all: bool,
+    which: WhichArgs,
     /// Only say what would happen
     #[arg(long)]
     dry_run: bool,
@@ -99,16 +95,11 @@ pub struct PurgeArgs {
     config: ConfigArg,
     #[command(flatten)]
     subscription: SubscriptionArg,
-    /// Entry ids of dead letters, or ids of their events
-    ids: Vec<String>,
     #[command(flatten)]
-    filter: FilterArgs,
+    which: WhichArgs,
     /// Only of blocks before this one
     #[arg(long, value_name = "BLOCK")]
     older_than_block: Option<u32>,
-    /// All of them
-    #[arg(long)]
-    all: bool,
     /// Remove them without asking
     #[arg(long)]
     yes: bool,
@@ -120,6 +111,18 @@ struct SubscriptionArg {
     /// Whose dead letters: the parser's own, or those of a consumer's subscription
     #[arg(long, value_name = "NAME", default_value = PARSER)]
     sub: String,
+}
+
+/// Which of them something is to be done with: it must be said in one way at least.
+#[derive(Debug, Clone, Args)]
+struct WhichArgs {
+    /// Entry ids of dead letters, or ids of their events
+    ids: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// All of them
+    #[arg(long)]
+    all: bool,
 }
 
 /// Which of them.
@@ -137,6 +140,28 @@ struct FilterArgs {
     /// Only of this block or earlier ones
     #[arg(long, value_name = "BLOCK")]
     to: Option<u32>,
+}
+
+// === impl WhichArgs ===
+
+impl WhichArgs {
+    /// Those meant, `older_than` (the option `--older-than-block`, where there is one) included.
+    fn select(&self, older_than: Option<u32>, options: &str) -> Result<Select, ConfigError> {
+        let mut select = Select { ids: self.ids.clone(), ..self.filter.select() };
+        if let Some(block) = older_than {
+            let Some(below) = block.checked_sub(1) else {
+                return Err(ConfigError::new("--older-than-block 0: no block is older"));
+            };
+            select.to = Some(select.to.map_or(below, |to| to.min(below)));
+        }
+        match (select.is_all(), self.all) {
+            (true, false) => Err(ConfigError::new(format!(
+                "which dead letters? Give their ids, a filter ({options}), or --all"
+            ))),
+            (false, true) => Err(ConfigError::new("--all goes with neither ids nor filters")),
+            _ => Ok(select),
+        }
+    }
 }
 
 // === impl FilterArgs ===

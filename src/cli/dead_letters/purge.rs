@@ -7,7 +7,6 @@ use anyhow::Result;
 use super::super::progress::Counter;
 use super::{PurgeArgs, letters};
 use crate::block::Checksum;
-use crate::config::ConfigError;
 use crate::dead_letters::{Letters, Select};
 use crate::publish::EntryId;
 
@@ -15,7 +14,8 @@ use crate::publish::EntryId;
 const BATCH: usize = 1_000;
 
 pub(super) async fn purge(args: &PurgeArgs) -> Result<()> {
-    let select = select(args)?;
+    let select =
+        args.which.select(args.older_than_block, "--reason, --contract, --from, --to, --older-than-block")?;
     let namespace = args.config.open().await?;
     let mut letters = letters(&namespace, &args.subscription.sub);
     let count = walk(&mut letters, &select, namespace.chain_id, false).await?;
@@ -61,25 +61,6 @@ async fn walk(letters: &mut Letters, select: &Select, chain_id: Checksum, remove
     }
     counter.finish();
     Ok(count)
-}
-
-/// Which letters are meant: at least one of the ways to say it must be used.
-fn select(args: &PurgeArgs) -> Result<Select, ConfigError> {
-    let mut select = args.filter.select();
-    select.ids.clone_from(&args.ids);
-    if let Some(block) = args.older_than_block {
-        let Some(below) = block.checked_sub(1) else {
-            return Err(ConfigError::new("--older-than-block 0: no block is older"));
-        };
-        select.to = Some(select.to.map_or(below, |to| to.min(below)));
-    }
-    match (select.is_all(), args.all) {
-        (true, false) => Err(ConfigError::new(
-            "which dead letters? Give their ids, a filter (--reason, --contract, --from, --to, --older-than-block), or --all",
-        )),
-        (false, true) => Err(ConfigError::new("--all goes with neither ids nor filters")),
-        _ => Ok(select),
-    }
 }
 
 /// Asks, where somebody is there to answer.

@@ -7,15 +7,14 @@ use anyhow::{Result, bail};
 use super::super::progress::Counter;
 use super::super::table::{Column, Table, print_json, printable};
 use super::{ReplayArgs, letters};
-use crate::config::ConfigError;
-use crate::dead_letters::{Again, Replay, Requests, Select, Tally};
+use crate::dead_letters::{Again, Replay, Requests, Tally};
 use crate::logging;
 use crate::pipeline::{Alone, ReplayServer, RunError};
 use crate::publish::Failure;
 use crate::shutdown::Shutdown;
 
 pub(super) async fn replay(args: &ReplayArgs) -> Result<()> {
-    let select = select(args)?;
+    let select = args.which.select(None, "--reason, --contract, --from, --to")?;
     let namespace = args.config.open().await?;
     logging::start(namespace.config.logger)?;
     let shutdown = Shutdown::on_signals()?;
@@ -54,9 +53,9 @@ pub(super) async fn replay(args: &ReplayArgs) -> Result<()> {
     if tally.stopped {
         bail!("stopped: what was not published yet is still among the dead letters");
     }
-    if !args.ids.is_empty() {
+    if !args.which.ids.is_empty() {
         let done = if args.dry_run { tally.decoded } else { tally.published };
-        if tally.letters < args.ids.len() as u64 {
+        if tally.letters < args.which.ids.len() as u64 {
             bail!("`{}` has no such dead letter", printable(subscription));
         }
         if done < tally.letters {
@@ -64,19 +63,6 @@ pub(super) async fn replay(args: &ReplayArgs) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Which letters are meant: at least one of the ways to say it must be used.
-fn select(args: &ReplayArgs) -> Result<Select, ConfigError> {
-    let mut select = args.filter.select();
-    select.ids.clone_from(&args.ids);
-    match (select.is_all(), args.all) {
-        (true, false) => Err(ConfigError::new(
-            "which dead letters? Give their ids, a filter (--reason, --contract, --from, --to), or --all",
-        )),
-        (false, true) => Err(ConfigError::new("--all goes with neither ids nor filters")),
-        _ => Ok(select),
-    }
 }
 
 fn tell(server: ReplayServer) {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{FilterArgs, ListArgs, ReplayArgs, SubscriptionArg};
+use super::{FilterArgs, ListArgs, ReplayArgs, SubscriptionArg, WhichArgs};
 use crate::cli::namespace::{ConfigArg, JsonArg};
 use crate::dead_letters::PARSER;
 use crate::publish::EntryId;
@@ -67,9 +67,11 @@ impl From<ReplayDeadLetterArgs> for ReplayArgs {
         ReplayArgs {
             config: args.config,
             subscription: SubscriptionArg { sub: args.sub_id },
-            ids: args.event_id.into_iter().collect(),
-            filter: FilterArgs::default(),
-            all: args.all,
+            which: WhichArgs {
+                ids: args.event_id.into_iter().collect(),
+                filter: FilterArgs::default(),
+                all: args.all,
+            },
             dry_run: args.dry_run,
             json: JsonArg { json: false },
         }
