@@ -194,7 +194,7 @@ async fn a_fork_below_the_last_irreversible_block_ends_with_its_own_message() {
         ] {
             assert!(last.contains(part), "{last}");
         }
-        assert_eq!(told(&events(&redis, &CHAIN).await), ["10", "11", "12", "13"]);
+        assert_eq!(told(&events(&redis, &CHAIN).await), ["10", "11", "12", "13"], "{said}");
     }
 }
 

@@ -8,6 +8,7 @@ use futures_util::{SinkExt, StreamExt};
 use parser::block::Position;
 use parser::ship::message::{BlocksRequest, Request, StatusResult};
 use parser::ship::protocol::Protocol;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_tungstenite::tungstenite::Message;
@@ -110,6 +111,9 @@ impl Session {
                 self.note(|seen| seen.sent += 1);
             }
             if frames.as_ref().is_some_and(|left| left.len() == 0) && !last {
+                // With acks unread, closing at once would reset the connection and take back what was sent.
+                socket.get_mut().shutdown().await.ok()?;
+                while socket.next().await?.is_ok() {}
                 return None;
             }
             let Message::Binary(bytes) = socket.next().await?.ok()? else { continue };
