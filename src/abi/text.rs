@@ -177,10 +177,11 @@ const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 /// digits at once. The divisions are multiplications that are exact in their range.
 #[inline]
 fn eight_digits(value: u64) -> u64 {
-    let fours = value / 10_000 | value % 10_000 << 32;
-    let hundreds = fours * 10_486 >> 20 & 0x0000_007f_0000_007f;
+    let (high, low) = (value / 10_000, value % 10_000);
+    let fours = high | (low << 32);
+    let hundreds = (fours * 10_486) >> 20 & 0x0000_007f_0000_007f;
     let twos = hundreds | (fours - hundreds * 100) << 16;
-    let tens = twos * 103 >> 10 & 0x000f_000f_000f_000f;
+    let tens = (twos * 103) >> 10 & 0x000f_000f_000f_000f;
     tens | (twos - tens * 10) << 8
 }
 
@@ -409,6 +410,16 @@ mod tests {
         {
             let value: crate::name::Name = text.parse().expect("a name");
             assert_eq!(Out::text(|out| name(out, value.0)), format!("\"{text}\""));
+        }
+    }
+
+    #[test]
+    fn eight_digits_are_exact() {
+        for four in 0..10_000 {
+            for value in [four, four * 10_000, four * 10_001, four * 10_000 + 9_999] {
+                let text = (eight_digits(value) | ZEROS).to_le_bytes();
+                assert_eq!(std::str::from_utf8(&text), Ok(&*format!("{value:08}")));
+            }
         }
     }
 
