@@ -45,7 +45,7 @@ use waiting::Waiting;
 pub use alone::{Alone, Server as ReplayServer};
 pub use ended::RunError;
 pub use intake::{Intake, IntakeError, Ready};
-pub use settings::{node_options, overrides, selection, style};
+pub use settings::{node_options, overrides, selection, server, style};
 pub use stats::{Snapshot, Stats};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.

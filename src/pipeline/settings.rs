@@ -17,7 +17,7 @@ use crate::keys::Keys;
 use crate::plan::Selection;
 use crate::publish::{Lease, Server, StreamIds, writer};
 use crate::ship::endpoint::Endpoint;
-use crate::ship::node::{ExpectedChain, Node, NodeOptions};
+use crate::ship::node::{ExpectedChain, Fetch, Node, NodeOptions};
 use crate::trim;
 
 /// A connection to Redis that neither takes nor sends a byte for so long is lost.
@@ -49,8 +49,6 @@ impl Settings {
     /// Takes the configuration apart.
     pub fn new(config: &Config) -> Result<Settings, RunError> {
         let unfit = |error: &dyn std::fmt::Display| RunError::Unfit(error.to_string());
-        let password = config.redis.password.as_ref().map(|password| password.expose());
-        let server = Server::new(config.redis.url.as_str(), password).map_err(|error| unfit(&error))?;
         let chain_api = match (&config.chain.url, config.abi_fallback) {
             (Some(url), AbiFallback::RpcCurrent) => {
                 Some(ChainApi::new(url, config.ship.timeout).map_err(|error| unfit(&error))?)
@@ -58,7 +56,7 @@ impl Settings {
             _ => None,
         };
         Ok(Settings {
-            server,
+            server: server(config)?,
             stream_ids: config.stream_ids.into(),
             selection: selection(config),
             style: style(config),
@@ -116,6 +114,12 @@ impl Settings {
     }
 }
 
+/// The Redis that a configuration names.
+pub fn server(config: &Config) -> Result<Server, RunError> {
+    let password = config.redis.password.as_ref().map(|password| password.expose());
+    Server::new(config.redis.url.as_str(), password).map_err(|error| RunError::Unfit(error.to_string()))
+}
+
 /// How the configuration says to reach the node.
 pub fn node_options(config: &Config) -> Result<NodeOptions, RunError> {
     let endpoints = config.ship.url.iter().map(|url| url.as_str().parse::<Endpoint>());
@@ -130,7 +134,7 @@ pub fn node_options(config: &Config) -> Result<NodeOptions, RunError> {
         // Blocks held back are not acknowledged, and must not use the window up.
         window: config.max_messages_in_flight.saturating_add(config.confirmations),
         irreversible_only: config.irreversible_only,
-        deltas_only: false,
+        fetch: Fetch::All,
         backoff: config.reconnect.backoff.clone(),
         max_attempts: config.reconnect.max_attempts.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
     })
