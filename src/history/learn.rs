@@ -20,8 +20,13 @@ impl History {
         let names = decoded
             .chain(plan.setabis.iter().map(|set| set.account))
             .chain(plan.account_rows.iter().map(|(name, _)| *name));
-        let missing: FxHashSet<Name> =
-            names.filter(|name| !self.changed.contains_key(name) && !self.settled.contains(name)).collect();
+        let mut needed = 0;
+        let missing: FxHashSet<Name> = names
+            .inspect(|_| needed += 1)
+            .filter(|name| !self.changed.contains_key(name) && !self.settled.contains(name))
+            .collect();
+        self.counts.misses += missing.len() as u64;
+        self.counts.hits += needed - missing.len() as u64;
         if missing.is_empty() {
             return Ok(());
         }
@@ -125,13 +130,12 @@ impl History {
 
     /// The contract's current ABI, waiting until the chain API answers.
     async fn ask_chain_api(&self, name: Name) -> Option<Arc<Version>> {
-        let Fallback::ChainApi { api, backoff } = &self.fallback else { return None };
+        let Fallback::ChainApi { api, backoff, waiting } = &self.fallback else { return None };
         let mut backoff = Backoff::new(backoff.clone(), None);
-        let mut waiting = false;
         loop {
             match api.raw_abi(name).await {
                 Ok(answer) => {
-                    if waiting {
+                    if waiting.send_replace(None).is_some() {
                         info!("the chain API answers again");
                     }
                     return match answer {
@@ -140,11 +144,11 @@ impl History {
                         RawAbi::UnknownAccount => None,
                     };
                 }
-                Err(error) if !waiting => {
-                    waiting = true;
-                    warn!(contract = %name, %error, "waiting for the chain API: an ABI is needed that is not in the history");
+                Err(error) => {
+                    waiting.send_replace(Some(format!(
+                        "the ABI of `{name}` is needed, which is not in the history: {error}"
+                    )));
                 }
-                Err(_) => {}
             }
             tokio::time::sleep(backoff.next_wait().unwrap_or_default()).await;
         }

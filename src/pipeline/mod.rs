@@ -8,7 +8,6 @@ mod hold;
 mod intake;
 mod session;
 mod settings;
-mod stats;
 
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
@@ -24,11 +23,13 @@ use crate::chain::Chain;
 use crate::config::Config;
 use crate::history::{History, Store};
 use crate::keys::Keys;
+use crate::monitor::Monitor;
 use crate::publish::writer::{self, Progress};
 use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, startup};
 use crate::ship::connection::Connection;
 use crate::ship::node::{Node, NodeError};
 use crate::shutdown::Shutdown;
+use crate::state::State;
 use crate::trim;
 use dispatch::{Decoding, Dispatch, Shared};
 use hold::Hold;
@@ -36,7 +37,6 @@ use session::{Feed, FeedError};
 use settings::Settings;
 
 pub use intake::{Intake, IntakeError, Ready};
-pub use stats::{Snapshot, Stats};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
 const QUEUE: usize = 256;
@@ -72,14 +72,21 @@ pub fn check(config: &Config) -> Result<(), RunError> {
     Settings::new(config).map(drop)
 }
 
+/// The Redis of the configuration.
+pub fn server(config: &Config) -> Result<Server, RunError> {
+    let password = config.redis.password.as_ref().map(|password| password.expose());
+    Server::new(config.redis.url.as_str(), password).map_err(|error| RunError::Unfit(error.to_string()))
+}
+
 /// Reads, decodes and publishes until the last block of the configuration, or until told to stop.
-pub async fn run(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Result<(), RunError> {
+pub async fn run(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -> Result<(), RunError> {
     let limit = async {
         shutdown.requested().await;
+        monitor.stopping();
         tokio::time::sleep(STOP_LIMIT).await;
     };
     tokio::select! {
-        ended = pipeline(config, stats, shutdown) => ended,
+        ended = pipeline(config, monitor.clone(), shutdown) => ended,
         () = limit => {
             warn!("not all that was in flight could be published: the next start goes on from the checkpoint");
             Ok(())
@@ -87,7 +94,7 @@ pub async fn run(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Res
     }
 }
 
-async fn pipeline(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Result<(), RunError> {
+async fn pipeline(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -> Result<(), RunError> {
     let settings = Settings::new(config)?;
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(config.worker_pool.max_threads)
@@ -96,30 +103,32 @@ async fn pipeline(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Re
         .map_err(|error| RunError::Failed(format!("the decoding threads cannot be started: {error}")))?;
     // The chain's id is part of the keys, so the node comes first.
     let mut node = settings.node();
+    let listener = monitor.clone();
+    node.tell(move |faults| listener.set(State::WaitingForNode, faults));
     let first = tokio::select! {
         connected = node.connect() => connected?,
         () = shutdown.requested() => return Ok(()),
     };
     let chain_id = first.chain_id();
     node.expect_chain(chain_id);
+    monitor.chain(chain_id);
     let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
     let mut pipeline = Pipeline {
         config,
-        lease: Lease::new(&keys),
+        lease: Lease::with_token(&keys, monitor.instance().to_owned()),
         keys,
         chain_id,
         node,
         settings,
         pool: Arc::new(pool),
-        stats,
-        progress: watch::channel(Progress::default()).0,
+        progress: monitor.progress.clone(),
+        monitor,
     };
     let mut first = Some(first);
     let mut backoff = Backoff::new(config.reconnect.backoff.clone(), config.reconnect.max_attempts);
-    let mut waiting: Option<String> = None;
     loop {
         let units = pipeline.progress.borrow().units;
-        let error = match pipeline.turn(first.take(), &mut waiting, shutdown).await {
+        let error = match pipeline.turn(first.take(), shutdown).await {
             Ok(Turn::Done) => return Ok(()),
             Err(error) => error,
         };
@@ -133,14 +142,8 @@ async fn pipeline(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Re
         match failure {
             Failure::Unfit(text) => return Err(RunError::Unfit(text)),
             Failure::Fatal(text) => return Err(RunError::Failed(text)),
-            Failure::LostLease { .. } => warn!(reason = %failure, "writing has stopped"),
-            _ => {
-                let reason = failure.to_string();
-                if waiting.as_ref() != Some(&reason) {
-                    warn!(reason, "waiting for Redis");
-                    waiting = Some(reason);
-                }
-            }
+            Failure::LostLease { .. } => pipeline.monitor.set(State::Standby, failure.to_string()),
+            _ => pipeline.monitor.set(State::WaitingForRedis, failure.to_string()),
         }
         let Some(wait) = backoff.next_wait() else {
             let attempts = backoff.attempts();
@@ -161,21 +164,19 @@ struct Pipeline<'a> {
     lease: Lease,
     node: Node,
     pool: Arc<rayon::ThreadPool>,
-    stats: Arc<Stats>,
+    monitor: Arc<Monitor>,
     progress: watch::Sender<Progress>,
 }
 
 impl Pipeline<'_> {
     /// From the checkpoint until the last block, a stop, or a failure of Redis.
-    async fn turn(
-        &mut self,
-        first: Option<Connection>,
-        waiting: &mut Option<String>,
-        shutdown: &Shutdown,
-    ) -> Result<Turn, TurnError> {
+    async fn turn(&mut self, first: Option<Connection>, shutdown: &Shutdown) -> Result<Turn, TurnError> {
         let server = self.settings.server.clone();
+        let again = first.is_none();
+        let monitor = self.monitor.clone();
+        let held_by = |holder: &str| monitor.set(State::Standby, format!("{holder} holds the lease"));
         let begun = tokio::select! {
-            begun = startup::begin(&server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, |_| ()) => begun?,
+            begun = startup::begin(&server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, held_by) => begun?,
             () = shutdown.requested() => return Ok(Turn::Done),
         };
         let (checkpoint, connection) = begun;
@@ -192,16 +193,13 @@ impl Pipeline<'_> {
                 block.num
             ))));
         }
-        if waiting.take().is_some() {
-            info!("Redis is back");
+        if again {
+            monitor.metrics.redis_reconnects.inc();
+            monitor.disconnected("Redis is back");
         }
+        monitor.leading(true);
         let ended = self.publish(first, checkpoint, connection, &server, shutdown).await;
-        {
-            let progress = self.progress.borrow();
-            if let Some(block) = progress.block {
-                self.stats.published(block.num, progress.entries);
-            }
-        }
+        monitor.leading(false);
         let again = match &ended {
             Err(TurnError::Redis(failure) | TurnError::Feed(FeedError::Redis(failure))) => {
                 failure.is_transient()
@@ -261,7 +259,7 @@ impl Pipeline<'_> {
         let (queue, decoding) = mpsc::channel::<Decoding>(QUEUE);
         let progress = self.progress.clone();
         let writing = {
-            let settings = self.settings.writer(&self.keys, &self.lease);
+            let settings = self.settings.writer(&self.keys, &self.lease, self.monitor.clone());
             let (checkpoint, progress) = (checkpoint.clone(), progress.clone());
             async move { writer::run(connection, &settings, &checkpoint, &mut received, &progress).await }
         };
@@ -270,6 +268,7 @@ impl Pipeline<'_> {
         let _trimming = self.trimming(server).map(Task::spawn);
 
         if let Some(block) = checkpoint.block {
+            self.monitor.resumed(block.num);
             match self.settings.range.start {
                 // Said at the start only: later on the checkpoint is this run's own.
                 Some(start) if first.is_some() => info!(
@@ -278,7 +277,6 @@ impl Pipeline<'_> {
                 ),
                 _ => info!(block = block.num, id = %block.id, "going on behind the checkpoint"),
             }
-            self.stats.published(block.num, self.progress.borrow().entries);
             let complete = if checkpoint.part.is_some() { block.num.saturating_sub(1) } else { block.num };
             if self.config.stop_block.is_some_and(|stop| complete >= stop) {
                 info!(block = complete, "the last block asked for is published already");
@@ -321,9 +319,8 @@ impl Pipeline<'_> {
     fn trimming(&self, server: &Server) -> Option<impl Future<Output = ()> + Send + 'static> {
         let policy = self.settings.trim.clone()?;
         let (server, keys, stream_ids) = (server.clone(), self.keys.clone(), self.settings.stream_ids);
-        let progress = self.progress.subscribe();
+        let (progress, status) = (self.progress.subscribe(), self.monitor.trim.clone());
         Some(async move {
-            let status = watch::Sender::new(trim::Status::default());
             trim::run(&server, &keys, &policy, stream_ids, progress, &status).await;
         })
     }
@@ -337,8 +334,8 @@ impl Pipeline<'_> {
         let control = server.connect_control().await?;
         let mut store = Store::new(control, Arc::new(self.keys.clone()));
         let reversible: BTreeMap<_, _> = store.reversible().await.map_err(FeedError::from)?;
-        let history =
-            History::new(Some(store), self.settings.fallback(), self.settings.overrides.clone(), reversible);
+        let fallback = self.settings.fallback(self.monitor.chain_api.clone());
+        let history = History::new(Some(store), fallback, self.settings.overrides.clone(), reversible);
         let part = checkpoint.block.zip(checkpoint.part);
         let mut chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
         chain.settle(checkpoint.last_irreversible);
@@ -347,7 +344,7 @@ impl Pipeline<'_> {
             keys: self.keys.clone(),
             chain_id: self.chain_id,
             block_events: selection.blocks,
-            stats: self.stats.clone(),
+            monitor: self.monitor.clone(),
         };
         let half = (self.config.max_in_flight_bytes / 2) as usize;
         let frames_kib = u32::try_from(half >> 10).unwrap_or(u32::MAX).max(1);
@@ -364,7 +361,7 @@ impl Pipeline<'_> {
             ),
             hold: Hold::new(self.config.confirmations),
             progress: self.progress.subscribe(),
-            stats: self.stats.clone(),
+            monitor: self.monitor.clone(),
             frames: Arc::new(Semaphore::new(frames_kib as usize)),
             frames_kib,
             gaps: Backoff::new(self.config.reconnect.backoff.clone(), None),

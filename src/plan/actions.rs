@@ -44,7 +44,9 @@ impl Plan {
         self.actions.sort_by_key(|action| action.trace.receipt.global_sequence);
         self.setabis.sort_by_key(|set| set.global_sequence);
         for action in &self.actions {
-            self.contracts.entry(action.trace.account).or_default().decoded = true;
+            let contract = self.contracts.entry(action.trace.account).or_default();
+            contract.decoded = true;
+            contract.events += 1;
         }
         Ok(())
     }

@@ -7,11 +7,13 @@
 //! EXEC
 //! ```
 
+use std::time::Instant;
+
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::failure::Failure;
 use super::lease::LEASE_MS;
-use super::unit::{EntryId, Unit};
+use super::unit::{Committed, EntryId, Tally, Unit};
 use crate::block::Position;
 use crate::keys::Keys;
 use crate::resp;
@@ -44,6 +46,10 @@ pub(super) struct Transaction {
     whole: Vec<Position>,
     /// Dropped with it.
     permits: Vec<OwnedSemaphorePermit>,
+    /// Its units', each with when it came.
+    pub tallies: Vec<(Tally, Instant)>,
+    /// When its EXEC was written.
+    pub executed: Option<Instant>,
 }
 
 /// What the checkpoint says.
@@ -74,8 +80,11 @@ impl Transaction {
 
     /// Counts a unit in and gives its commands, to be written as they are.
     pub fn add(&mut self, unit: Unit) -> Vec<Vec<u8>> {
+        let mut tally = unit.tally;
+        tally.waiting = None;
+        self.tallies.push((tally, Instant::now()));
         self.commands += unit.command_count;
-        self.bytes += unit.bytes();
+        self.bytes += unit.commands.iter().map(Vec::len).sum::<usize>();
         self.entries += unit.entries;
         self.units += 1;
         self.blocks += u64::from(unit.part.is_none());
@@ -172,6 +181,11 @@ impl Transaction {
         }
         below(keys.abi_blocks.as_bytes(), irreversible);
         count
+    }
+
+    /// What those who watch are told of it, now that it is carried out.
+    pub fn committed(self) -> Committed {
+        Committed { blocks: self.blocks, bytes: self.bytes, units: self.tallies, executed: self.executed }
     }
 
     /// EXEC carried it out, but not all of it: not to be mended by going on.

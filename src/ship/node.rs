@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_tungstenite::tungstenite::Message;
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 use crate::backoff::Backoff;
 use crate::block::Checksum;
@@ -49,11 +49,15 @@ pub struct Node {
     round: usize,
     /// Attempts since a node last delivered a block.
     attempts: u32,
-    /// Per endpoint, what was last said about it: the same again is not logged.
+    /// Per endpoint, what was last wrong with it: the same again is not logged.
     said: Vec<Option<String>>,
+    /// Told after a round without success what is wrong with the endpoints; then nothing is logged here.
+    listener: Option<Listener>,
     /// A connection made since [`Node::connect`] was last called delivered a block.
     progressed: Arc<AtomicBool>,
 }
+
+type Listener = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Why there is no connection, or no more. [`NodeError::is_fatal`] tells whether to try again.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +161,7 @@ impl Node {
             attempts: 0,
             said: vec![None; options.endpoints.len()],
             progressed: Arc::default(),
+            listener: None,
             options: Arc::new(options),
         }
     }
@@ -169,6 +174,11 @@ impl Node {
     /// From now on all endpoints must be of this chain, that of the first one that answered.
     pub fn expect_chain(&mut self, chain_id: Checksum) {
         Arc::make_mut(&mut self.options).chain_id = Some(chain_id);
+    }
+
+    /// Has `listener` told what is wrong after each round without success, instead of logging it.
+    pub fn tell(&mut self, listener: impl Fn(&str) + Send + Sync + 'static) {
+        self.listener = Some(Arc::new(listener));
     }
 
     /// Connects to the next endpoint that answers, trying for ever (or [`NodeOptions::max_attempts`] times) with
@@ -188,6 +198,9 @@ impl Node {
         let mut unusable = 0;
         loop {
             if self.round == count {
+                if let Some(listener) = &self.listener {
+                    listener(&self.faults());
+                }
                 tokio::time::sleep(self.backoff.next_wait().unwrap_or_default()).await;
                 self.round = 0;
             }
@@ -199,7 +212,7 @@ impl Node {
             let error = match Connection::open(endpoint, self.options.clone(), self.progressed.clone()).await
             {
                 Ok(connection) => {
-                    info!(
+                    debug!(
                         endpoint = %endpoint,
                         chain_id = %connection.chain_id(),
                         head = connection.status().head.num,
@@ -228,11 +241,20 @@ impl Node {
         warn!(endpoint = %endpoint, reason = %error, "the connection to the node is lost");
     }
 
+    /// What is wrong with each endpoint.
+    fn faults(&self) -> String {
+        let faults = self.options.endpoints.iter().zip(&self.said);
+        let faults = faults.filter_map(|(endpoint, fault)| Some(format!("{endpoint}: {}", fault.as_ref()?)));
+        faults.collect::<Vec<_>>().join("; ")
+    }
+
     fn say(&mut self, place: usize, error: &NodeError) {
         let text = error.to_string();
         if self.said[place].as_ref() != Some(&text) {
             let endpoint = &self.options.endpoints[place];
-            warn!(endpoint = %endpoint, reason = %text, "the node cannot be used now");
+            if self.listener.is_none() {
+                warn!(endpoint = %endpoint, reason = %text, "the node cannot be used now");
+            }
             self.said[place] = Some(text);
         }
     }
