@@ -15,6 +15,10 @@ pub struct Keys {
     pub dead_parser: String,
     /// Sorted set: which contracts got an ABI version in which reversible block.
     pub abi_blocks: String,
+    /// String: counts the changes that were made to the ABI history from outside of the blocks.
+    pub abi_edits: String,
+    /// Hash: how far `abi preload` has read a range of a node's blocks.
+    pub abi_preload: String,
     /// String: the chain this namespace belongs to.
     pub chain: String,
     /// String: token of the one parser that may write.
@@ -43,6 +47,8 @@ impl Keys {
             events: format!("{stream}events"),
             dead_parser: format!("{stream}dead:parser"),
             abi_blocks: format!("{namespace}abi-blocks:{chain_id}"),
+            abi_edits: format!("{namespace}abi-edits"),
+            abi_preload: format!("{namespace}abi-preload:{chain_id}"),
             chain,
             writer: format!("{namespace}writer:{chain_id}"),
             sync: format!("{namespace}sync:{chain_id}"),
@@ -64,6 +70,11 @@ impl Keys {
         format!("{}abi:{contract}", self.namespace)
     }
 
+    /// What the keys of all ABI histories begin with.
+    pub fn abi_prefix(&self) -> String {
+        format!("{}abi:", self.namespace)
+    }
+
     /// Stream: dead letters of the subscription `name`; the parser's own are those of `parser`.
     pub fn dead(&self, name: &str) -> String {
         format!("{}dead:{name}", self.stream)
@@ -78,6 +89,18 @@ impl Keys {
     pub fn lock(&self, name: &str) -> String {
         format!("{}sub:{name}:lock", self.namespace)
     }
+}
+
+/// A text as a pattern (of SCAN) that it alone fits.
+pub fn literal(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '^' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
 }
 
 #[cfg(test)]

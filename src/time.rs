@@ -25,6 +25,27 @@ pub fn iso8601(since_1970: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
+/// The time since 1970 that a text in ISO 8601 means (`2024-02-29T12:34:56`, with or without fractions and `Z`); `None` for any
+/// other text and for times before 1970.
+pub fn parse(text: &str) -> Option<Duration> {
+    let text = text.strip_suffix('Z').unwrap_or(text);
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let (date, time) = whole.split_once('T')?;
+    let number =
+        |part: Option<&str>| part.filter(|p| p.bytes().all(|c| c.is_ascii_digit()))?.parse::<u64>().ok();
+    let (mut date, mut time) = (date.split('-'), time.split(':'));
+    let (year, month, day) = (number(date.next())?, number(date.next())?, number(date.next())?);
+    let (hour, minute, second) = (number(time.next())?, number(time.next())?, number(time.next())?);
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // As above: years that begin in March.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
+    let nanos = number(format!("{fraction:0<9}").get(..9))?;
+    Some(Duration::new(days * 86_400 + hour * 3_600 + minute * 60 + second, u32::try_from(nanos).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +61,18 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00.007Z"),
         ] {
             assert_eq!(iso8601(Duration::new(seconds, 7_000_000)), text);
+            assert_eq!(parse(text), Some(Duration::new(seconds, 7_000_000)));
+        }
+        assert_eq!(parse("2000-02-29T12:34:56"), Some(Duration::from_secs(951_827_696)));
+        for text in [
+            "",
+            "2000-02-29",
+            "2000-13-01T00:00:00Z",
+            "1969-12-31T23:59:59Z",
+            "2000-02-29T12:34:5xZ",
+            "-1-1-1T1:1:1",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
         }
     }
 }

@@ -9,6 +9,7 @@ mod abieos;
 mod compile;
 mod decode;
 mod def;
+pub mod file;
 mod input;
 mod key;
 mod program;

@@ -1,6 +1,6 @@
 //! `parser capture`: recorded traffic of a node.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -141,15 +141,16 @@ fn record(args: RecordArgs) -> Result<()> {
     };
     block_on(async {
         let shutdown = Shutdown::on_signals()?;
-        let mut shown = progress::Recording::new(stop);
+        let shown = RefCell::new(progress::Recording::new(stop));
         let recorded_to = Cell::new(None);
         let recording = record::record(options, |state| {
             recorded_to.set(Some(state.block));
-            shown.show(&state, stop);
+            shown.borrow_mut().show(&state, stop);
         });
         tokio::select! {
             recorded = recording => {
                 let recorded = recorded?;
+                shown.into_inner().end();
                 writeln!(
                     io::stdout(),
                     "{}: {} results up to block {}, {} bytes",

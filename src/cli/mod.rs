@@ -2,12 +2,14 @@
 //!
 //! Exit status: 0 done, 1 failed, 2 wrong usage or configuration.
 
+mod abi;
+mod abi_preload;
 mod capture;
-#[allow(dead_code)] // Until its first command is there.
 mod namespace;
 mod progress;
 mod run;
-#[allow(dead_code)] // The same.
+mod status;
+mod subscriptions;
 mod table;
 
 use std::io::{self, Write};
@@ -21,9 +23,15 @@ use crate::config::{Config, ConfigError};
 use crate::logging;
 use crate::pipeline::{self, RunError};
 
+pub use abi::{AbiCommand, CheckAbisArgs, ListAbisArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs};
+pub use abi_preload::{PreloadArgs, SourceArg};
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
 pub use run::RunArgs;
 pub use namespace::{ConfigArg, JsonArg};
+pub use status::StatusArgs;
+pub use subscriptions::{
+    ListSubscriptionsArgs, RemoveSubscriptionArgs, ResetSubscriptionArgs, SubscriptionsCommand,
+};
 
 /// Threads for sockets and timers.
 const IO_THREADS: usize = 2;
@@ -44,7 +52,27 @@ pub enum Command {
     /// Read, decode and publish until stopped
     ///
     /// Goes on behind the checkpoint in Redis if there is one. SIGINT and SIGTERM end it in good order.
+    #[command(alias = "start")]
     Run(RunArgs),
+    /// Tell how far the parser is, what lies in Redis and how its readers get on
+    ///
+    /// Needs Redis alone: it also works when no parser runs and the node is down.
+    Status(StatusArgs),
+    /// Look at the history of the contracts' ABIs, mend it, fill it, tidy it
+    #[command(subcommand)]
+    Abi(AbiCommand),
+    /// `abi prune`, as the TypeScript version spelled it
+    #[command(hide = true)]
+    AbiPrune(PruneAbisArgs),
+    /// List the stream's consumers, let them go on elsewhere, remove them
+    #[command(subcommand)]
+    Subscriptions(SubscriptionsCommand),
+    /// `subscriptions list`, as the TypeScript version spelled it
+    #[command(hide = true)]
+    ListSubscriptions(ListSubscriptionsArgs),
+    /// `subscriptions reset`, as the TypeScript version spelled it
+    #[command(hide = true)]
+    ResetSubscription(ResetSubscriptionArgs),
     /// Check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -67,6 +95,12 @@ pub enum ConfigCommand {
 pub fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Status(args) => reader_may_leave(status::run(args)),
+        Command::Abi(command) => reader_may_leave(abi::run(command)),
+        Command::AbiPrune(args) => reader_may_leave(abi::prune(args)),
+        Command::Subscriptions(command) => reader_may_leave(subscriptions::run(command)),
+        Command::ListSubscriptions(args) => reader_may_leave(subscriptions::list(args)),
+        Command::ResetSubscription(args) => reader_may_leave(subscriptions::reset(args)),
         Command::Config(ConfigCommand::Check { file }) => reader_may_leave(check_config(&file)),
         Command::Capture(command) => capture::run(command),
     };

@@ -32,6 +32,7 @@ pub(super) struct Namespace {
     /// The configuration.
     pub config: Config,
     /// The server.
+    #[allow(dead_code)] // For commands that take the lease.
     pub server: Server,
     /// A connection for commands.
     pub connection: MultiplexedConnection,
@@ -47,13 +48,22 @@ impl ConfigArg {
     /// Connects, and finds out which chain the namespace belongs to: `NS:chain` says it; before anything was published,
     /// `chain.id` of the configuration.
     pub(super) async fn open(&self) -> Result<Namespace> {
+        self.open_as(None).await
+    }
+
+    /// Connects, for a chain that is known: the namespace must be its, or nobody's yet.
+    pub(super) async fn open_for(&self, chain_id: Checksum) -> Result<Namespace> {
+        self.open_as(Some(chain_id)).await
+    }
+
+    async fn open_as(&self, chain_id: Option<Checksum>) -> Result<Namespace> {
         let config = Config::load(&self.config)?;
         let server = server(&config)?;
         let mut connection = connect(&config, &server).await?;
         let key = Keys::chain_of(&config.redis.namespace, &config.redis.key_prefix);
         let found: Option<String> =
             redis::cmd("GET").arg(&key).query_async(&mut connection).await.map_err(Failure::from)?;
-        let chain_id = chain_id(&config, &key, found.as_deref())?;
+        let chain_id = self::chain_id(&config, &key, found.as_deref(), chain_id)?;
         let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
         Ok(Namespace { config, server, connection, chain_id, keys })
     }
@@ -70,9 +80,13 @@ pub(super) async fn connect(config: &Config, server: &Server) -> Result<Multiple
     server.connect_control().await.with_context(|| config.redis.url.to_string())
 }
 
-fn chain_id(config: &Config, key: &str, found: Option<&str>) -> Result<Checksum> {
+fn chain_id(config: &Config, key: &str, found: Option<&str>, node: Option<Checksum>) -> Result<Checksum> {
+    let (expected, whose) = match node {
+        Some(_) => (node, "the node's chain"),
+        None => (config.chain.id, "chain.id"),
+    };
     let Some(found) = found else {
-        return config.chain.id.with_context(|| {
+        return expected.with_context(|| {
             format!(
                 "there is no key `{key}` in {}: no parser has published here yet. Run `parser run` first, check redis.url, \
                  redis.namespace and redis.keyPrefix, or give chain.id",
@@ -83,9 +97,9 @@ fn chain_id(config: &Config, key: &str, found: Option<&str>) -> Result<Checksum>
     let Ok(chain) = found.parse::<Checksum>() else {
         bail!("the Redis key `{key}` holds `{}`, which is no chain id", super::table::printable(found));
     };
-    match config.chain.id {
+    match expected {
         Some(id) if id != chain => Err(ConfigError::new(format!(
-            "`{key}` in Redis says that this namespace belongs to chain {chain}, but chain.id is {id}: use the \
+            "`{key}` in Redis says that this namespace belongs to chain {chain}, but {whose} is {id}: use the \
              redis.namespace of that chain"
         ))
         .into()),

@@ -17,14 +17,45 @@ const DRAW: Duration = Duration::from_millis(500);
 /// Where there is none, the log says how far things are so often.
 const LOG: Duration = Duration::from_secs(10);
 
-/// A bar over block numbers; hidden where stderr is no terminal.
-pub(super) fn blocks(what: &'static str, last: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(last), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{prefix} block {pos} of {len}  {msg}") {
-        bar.set_style(style);
+/// How far something is: a line at a terminal, a line in the log every now and then elsewhere.
+pub(super) struct Counter {
+    what: &'static str,
+    bar: ProgressBar,
+    terminal: bool,
+    logged: Instant,
+}
+
+impl Counter {
+    /// Nothing is done of `total`, if that is known.
+    pub(super) fn new(what: &'static str, total: Option<u64>) -> Counter {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        let template = match total {
+            Some(_) => "{prefix} {pos} of {len}  {msg}",
+            None => "{prefix} {pos}  {msg}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        logging::above(&bar);
+        let terminal = io::stderr().is_terminal();
+        Counter { what, bar: bar.with_prefix(what), terminal, logged: Instant::now() }
     }
-    logging::above(&bar);
-    bar.with_prefix(what)
+
+    /// So much of it is done.
+    pub(super) fn at(&mut self, done: u64, further: &str) {
+        if self.terminal {
+            self.bar.set_position(done);
+            self.bar.set_message(further.to_owned());
+        } else if self.logged.elapsed() >= LOG {
+            self.logged = Instant::now();
+            info!(done, total = self.bar.length(), "{} {further}", self.what);
+        }
+    }
+
+    /// It is over: the line goes.
+    pub(super) fn finish(self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 /// The line that says how `parser run` gets on; there is none where stderr is no terminal.
@@ -73,10 +104,8 @@ impl Line {
 
 /// How a recording gets on.
 pub(super) struct Recording {
-    bar: ProgressBar,
+    counter: Counter,
     begun: Instant,
-    /// When it was last logged, where there is no terminal.
-    said: Instant,
     /// The first frame's block.
     first: Option<u32>,
 }
@@ -85,46 +114,28 @@ pub(super) struct Recording {
 
 impl Recording {
     pub(super) fn new(stop: u32) -> Recording {
-        let now = Instant::now();
-        Recording { bar: blocks("recording", stop.into()), begun: now, said: now, first: None }
+        let counter = Counter::new("recording block", Some(stop.into()));
+        Recording { counter, begun: Instant::now(), first: None }
     }
 
     pub(super) fn show(&mut self, state: &Progress, stop: u32) {
         let first = *self.first.get_or_insert(state.block);
         let seconds = self.begun.elapsed().as_secs_f64();
         let per_second = f64::from(state.block.saturating_sub(first)) / seconds.max(0.001);
-        if !self.bar.is_hidden() {
-            let target = stop.min(state.head.max(state.block));
-            let left = left(target.saturating_sub(state.block), per_second);
-            self.bar.set_position(state.block.into());
-            self.bar.set_message(format!(
-                "{} frames  {} MB  {per_second:.0} blocks/s{}",
-                state.frames,
-                state.bytes >> 20,
-                left.map_or_else(String::new, |left| format!("  {} left", shown(left)))
-            ));
-        } else if self.said.elapsed() >= LOG {
-            self.said = Instant::now();
-            info!(
-                block = state.block,
-                stop,
-                head = state.head,
-                frames = state.frames,
-                bytes = state.bytes,
-                blocks_per_second = per_second.round(),
-                "recording"
-            );
+        let missing = stop.min(state.head.max(state.block)).saturating_sub(state.block);
+        let mut further =
+            format!("{} frames  {} MB  {per_second:.0} blocks/s", state.frames, state.bytes >> 20);
+        // At the head there are two blocks a second; then nothing is left to wait for.
+        if missing > 10 && per_second > 2.0 {
+            let left = Duration::from_secs_f64(f64::from(missing) / per_second);
+            further += &format!("  {} left", shown(left));
         }
+        self.counter.at(state.block.into(), &further);
     }
 
     pub(super) fn end(self) {
-        self.bar.finish_and_clear();
+        self.counter.finish();
     }
-}
-
-fn left(blocks: u32, per_second: f64) -> Option<Duration> {
-    // At the head there are two blocks a second; then nothing is left to wait for.
-    (blocks > 10 && per_second > 2.0).then(|| Duration::from_secs_f64(f64::from(blocks) / per_second))
 }
 
 fn line(view: &View) -> String {

@@ -8,7 +8,7 @@ use clap::Args;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use super::progress::{self, Line};
+use super::progress::Line;
 use crate::config::{Config, StartBlock};
 use crate::http::Servers;
 use crate::logging;

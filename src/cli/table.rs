@@ -81,6 +81,29 @@ pub(super) fn printable(text: &str) -> String {
     shown
 }
 
+/// A number with its thousands set apart.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// A number of bytes in the unit that suits it.
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} bytes"),
+        10_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.1} GB", count as f64 / 1e9),
+    }
+}
+
 /// Writes one JSON document to stdout, for `--json`.
 pub(super) fn print_json(document: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -111,6 +134,18 @@ mod tests {
             lines,
             ["contract     versions  last", "eosio               7  a", "eosio.token     12345  b"]
         );
+    }
+
+    #[test]
+    fn large_numbers_are_told_in_groups_and_units() {
+        let cases = [(0, "0"), (999, "999"), (1000, "1,000"), (12_345_678, "12,345,678")];
+        for (number, text) in cases {
+            assert_eq!(grouped(number), text);
+        }
+        let cases = [(9_999, "9999 bytes"), (12_340, "12.3 kB"), (5_200_000, "5.2 MB"), (1 << 31, "2.1 GB")];
+        for (count, text) in cases {
+            assert_eq!(bytes(count), text);
+        }
     }
 
     #[test]

@@ -228,9 +228,10 @@ impl Sink {
             return;
         }
         counts.letters[failure.reason as usize] += 1;
+        let known = self.letters.len();
         match self.letters.iter_mut().find(|of| (of.0, of.1) == (failure.contract, failure.reason)) {
             Some((_, _, count)) => *count += 1,
-            None if self.letters.len() < LETTERS_OF => self.letters.push((failure.contract, failure.reason, 1)),
+            None if known < LETTERS_OF => self.letters.push((failure.contract, failure.reason, 1)),
             None => {}
         }
         let (event_id, json) = (&self.out[self.event_id.clone()], &self.out[self.json..]);

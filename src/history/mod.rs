@@ -6,8 +6,13 @@
 //! the block's own transaction; what a block needs and is not in memory comes from there, or from
 //! the chain API.
 
+pub mod check;
 mod contract;
+pub mod edits;
 mod learn;
+pub mod prune;
+pub mod put;
+pub mod record;
 mod store;
 mod version;
 

@@ -37,6 +37,7 @@ use session::{Feed, FeedError};
 use settings::Settings;
 
 pub use intake::{Intake, IntakeError, Ready};
+pub use settings::node_options;
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
 const QUEUE: usize = 256;

@@ -49,8 +49,6 @@ impl Settings {
     /// Takes the configuration apart.
     pub fn new(config: &Config) -> Result<Settings, RunError> {
         let unfit = |error: &dyn std::fmt::Display| RunError::Unfit(error.to_string());
-        let endpoints = config.ship.url.iter().map(|url| url.as_str().parse::<Endpoint>());
-        let endpoints = endpoints.collect::<Result<Vec<_>, _>>().map_err(|error| unfit(&error))?;
         let chain_api = match (&config.chain.url, config.abi_fallback) {
             (Some(url), AbiFallback::RpcCurrent) => {
                 Some(ChainApi::new(url, config.ship.timeout).map_err(|error| unfit(&error))?)
@@ -71,21 +69,7 @@ impl Settings {
                 stop: config.stop_block,
                 irreversible_only: config.irreversible_only,
             },
-            node: NodeOptions {
-                endpoints,
-                timeout: config.ship.timeout,
-                chain_id: config.chain.id,
-                max_message_bytes: usize::try_from(config.max_message_bytes).unwrap_or(usize::MAX),
-                silence: config.ship.silence,
-                // Blocks held back are not acknowledged, and must not use the window up.
-                window: config.max_messages_in_flight.saturating_add(config.confirmations),
-                irreversible_only: config.irreversible_only,
-                backoff: config.reconnect.backoff.clone(),
-                max_attempts: config
-                    .reconnect
-                    .max_attempts
-                    .map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
-            },
+            node: node_options(config)?,
             chain_api,
             abi_fallback: config.abi_fallback,
             backoff: config.reconnect.backoff.clone(),
@@ -131,6 +115,26 @@ impl Settings {
             monitor,
         }
     }
+}
+
+/// How the configuration says to reach the node.
+pub fn node_options(config: &Config) -> Result<NodeOptions, RunError> {
+    let endpoints = config.ship.url.iter().map(|url| url.as_str().parse::<Endpoint>());
+    let endpoints =
+        endpoints.collect::<Result<Vec<_>, _>>().map_err(|error| RunError::Unfit(error.to_string()))?;
+    Ok(NodeOptions {
+        endpoints,
+        timeout: config.ship.timeout,
+        chain_id: config.chain.id,
+        max_message_bytes: usize::try_from(config.max_message_bytes).unwrap_or(usize::MAX),
+        silence: config.ship.silence,
+        // Blocks held back are not acknowledged, and must not use the window up.
+        window: config.max_messages_in_flight.saturating_add(config.confirmations),
+        irreversible_only: config.irreversible_only,
+        deltas_only: false,
+        backoff: config.reconnect.backoff.clone(),
+        max_attempts: config.reconnect.max_attempts.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+    })
 }
 
 /// The stream's cap, if that is what happens at it.

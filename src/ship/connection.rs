@@ -176,8 +176,8 @@ impl Connection {
             max_messages_in_flight: self.options.window,
             have_positions: positions.to_vec(),
             irreversible_only: self.options.irreversible_only,
-            fetch_block: true,
-            fetch_traces: true,
+            fetch_block: !self.options.deltas_only,
+            fetch_traces: !self.options.deltas_only,
             fetch_deltas: true,
         });
         let request = Message::Binary(request.encode(&self.protocol));

@@ -33,6 +33,8 @@ pub struct NodeOptions {
     pub window: u32,
     /// Only blocks that cannot be undone.
     pub irreversible_only: bool,
+    /// Of each block the table deltas alone.
+    pub deltas_only: bool,
     /// The longest waits after one, two, … rounds without success.
     pub backoff: Vec<Duration>,
     /// Attempts in a row after which [`Node::connect`] gives up; without end if none.
@@ -143,6 +145,7 @@ impl NodeOptions {
             silence: Duration::from_secs(15),
             window: 64,
             irreversible_only: false,
+            deltas_only: false,
             backoff: [1, 2, 5, 15, 60].map(Duration::from_secs).to_vec(),
             max_attempts: None,
         }
