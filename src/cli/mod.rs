@@ -26,8 +26,8 @@ use crate::pipeline::{self, RunError};
 pub use abi::{AbiCommand, CheckAbisArgs, ListAbisArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs};
 pub use abi_preload::{PreloadArgs, SourceArg};
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
-pub use run::RunArgs;
 pub use namespace::{ConfigArg, JsonArg};
+pub use run::RunArgs;
 pub use status::StatusArgs;
 pub use subscriptions::{
     ListSubscriptionsArgs, RemoveSubscriptionArgs, ResetSubscriptionArgs, SubscriptionsCommand,

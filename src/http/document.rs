@@ -147,7 +147,10 @@ pub(super) fn document(monitor: &Monitor, lag_threshold: Duration) -> Document {
         totals: Totals {
             blocks: metrics.blocks.get(),
             events: counts(&Kind::ALL.map(Kind::as_str), &metrics.events.each_ref().map(|c| c.get())),
-            undecoded: counts(&Reason::ALL.map(Reason::as_str), &metrics.failures.each_ref().map(|c| c.get())),
+            undecoded: counts(
+                &Reason::ALL.map(Reason::as_str),
+                &metrics.failures.each_ref().map(|c| c.get()),
+            ),
             received_bytes: metrics.received_bytes.get(),
             published_bytes: metrics.published_bytes.get(),
             forks: metrics.forks.get(),

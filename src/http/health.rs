@@ -61,7 +61,8 @@ pub(super) fn health(view: &View, threshold: Duration) -> Health {
         State::CatchingUp | State::Live => match view.lag {
             Some(lag) if lag > threshold => {
                 let (lag, most) = (lag.as_secs(), threshold.as_secs_f64());
-                let reason = format!("the newest block published is {lag} s old (health.lagThresholdSeconds: {most})");
+                let reason =
+                    format!("the newest block published is {lag} s old (health.lagThresholdSeconds: {most})");
                 return Health::new(view, threshold, false, reason);
             }
             _ => true,

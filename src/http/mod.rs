@@ -36,7 +36,7 @@ pub struct ListenError {
 }
 
 /// The servers, listening and not answering yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Servers(Vec<(TcpListener, Content)>);
 
 /// What a server has.
@@ -59,9 +59,8 @@ impl Servers {
     /// Listens where the configuration says; one server has all where the addresses are the same.
     pub async fn bind(config: &Config) -> Result<Servers, ListenError> {
         let (health, metrics) = (&config.health, &config.metrics);
-        let together = health.enabled
-            && metrics.enabled
-            && (&health.host, health.port) == (&metrics.host, metrics.port);
+        let together =
+            health.enabled && metrics.enabled && (&health.host, health.port) == (&metrics.host, metrics.port);
         let mut servers = Vec::new();
         if health.enabled {
             let listener = listen("health", &health.host, health.port).await?;
@@ -89,7 +88,7 @@ async fn listen(section: &'static str, host: &str, port: u16) -> Result<TcpListe
     let failed = |error| ListenError { section, host: host.to_owned(), port, error };
     let listener = TcpListener::bind((host, port)).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    info!(address = %format_args!("http://{address}"), "serving {section}");
+    info!(what = section, url = %format_args!("http://{address}"), "serving over HTTP");
     Ok(listener)
 }
 

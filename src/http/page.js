@@ -11,6 +11,7 @@ const TONES = {
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const number = n => n == null ? "–" : whole.format(n);
+const count = (n, what) => number(n) + " " + what + (n === 1 ? "" : "s");
 const short = n => n == null ? "–" : Math.abs(n) < 100000 ? number(n) : compact.format(n);
 const rate = n => n > 0 && n < 10 ? n.toFixed(1) : short(n);
 
@@ -49,8 +50,10 @@ function plot(id, values) {
   svg.setAttribute("preserveAspectRatio", "none");
   const known = values.map(v => v == null ? 0 : v);
   const top = Math.max(1, ...known);
+  // All five minutes once they are there, at least one from the beginning.
+  const span = Math.max(60, known.length) - 1;
   const points = known.map((v, i) => {
-    const x = width - (known.length - 1 - i) * width / 299;
+    const x = width - (known.length - 1 - i) * width / span;
     return x.toFixed(1) + "," + (height - 1 - v / top * (height - 4)).toFixed(1);
   });
   let curve = svg.querySelector(".curve");
@@ -97,7 +100,7 @@ function cell(tag, content) {
   if (typeof content !== "object") {
     node.textContent = content;
   } else if ("share" in content) {
-    node.className = "share";
+    node.className = "share" + (content.idle ? " idle" : "");
     const bar = document.createElement("div");
     bar.style.width = content.share * 100 + "%";
     node.append(bar);
@@ -120,7 +123,7 @@ function show(s) {
   text("reason", s.health_reason || s.reason || "");
 
   text("lag", duration(s.lag_seconds));
-  text("lag-blocks", s.lag_blocks == null ? "" : number(s.lag_blocks) + " blocks behind the node's head");
+  text("lag-blocks", s.lag_blocks == null ? "" : count(s.lag_blocks, "block") + " behind the node's head");
   plot("lag-plot", s.history.lag_seconds);
   text("block", number(s.block));
   text("head", s.head == null ? "" : "the node's head is " + number(s.head));
@@ -143,13 +146,15 @@ function show(s) {
   text("undecoded", short(undecoded.reduce((sum, of) => sum + of.count, 0)));
   text("undecoded-why", undecoded.map(of => short(of.count) + " " + of.name).join(", "));
 
-  const busiest = Math.max(0.001, ...s.stages.map(of => of.busy));
+  // Waiting for the node is no work: its bar is not what the others are measured by.
+  const busiest = Math.max(0.001, ...s.stages.map(of => of.stage === "receive" ? 0 : of.busy));
   table("stages", ["stage", num("mean"), num("a second"), ""], s.stages.map(of => [
-    of.stage, num(of.mean_ms.toFixed(of.mean_ms < 10 ? 2 : 0) + " ms"), num(rate(of.per_second)), { share: of.busy / busiest },
+    of.stage, num(of.mean_ms.toFixed(of.mean_ms < 10 ? 2 : 0) + " ms"), num(rate(of.per_second)), 
+    { share: Math.min(1, of.busy / busiest), idle: of.stage === "receive" },
   ]).concat([["in the queues", num(""), num(short(s.queues.decode + s.queues.publish)), ""]]), "");
   table("groups", ["group", num("lag"), num("pending"), num("oldest pending"), num("idle")], s.groups.map(of => [
     of.name,
-    num(number(of.lag_blocks) + " blocks", of.lag_blocks > 1000 ? "warn" : ""),
+    num(count(of.lag_blocks, "block"), of.lag_blocks > 1000 ? "warn" : ""),
     num(number(of.pending)),
     num(of.oldest_pending_block == null ? "–" : "block " + number(of.oldest_pending_block)),
     num(of.idle_ms == null ? "–" : duration(of.idle_ms / 1000)),
@@ -164,11 +169,11 @@ function show(s) {
     of.contract, of.reason, num(number(of.count)),
   ]), "none in this run");
   table("abis", ["contract", num("block"), num("size")], s.abi_changes.slice(0, 10).map(of => [
-    of.contract, num(number(of.block)), num(of.bytes ? bytes(of.bytes) : "removed"),
+    of.contract, num(number(of.block)), num(of.bytes ? bytes(of.bytes) : "taken away"),
   ]), "none seen in this run");
   text("forks-total", s.totals.forks ? number(s.totals.forks) + " in this run; the last ones:" : "");
   table("forks", ["above block", num("taken back"), "seen"], s.forks.slice(0, 10).map(of => [
-    number(of.common), num(number(of.removed) + " blocks"), time(new Date(of.seen_ms).toISOString()),
+    number(of.common), num(count(of.removed, "block")), time(new Date(of.seen_ms).toISOString()),
   ]), "none in this run");
   table("totals", [], [
     ["blocks published", num(number(s.totals.blocks))],

@@ -35,7 +35,8 @@ pub fn start(logger: Logger) -> Result<(), ConfigError> {
     } else {
         lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
     };
-    let started = tracing_subscriber::registry().with(filter).with(lines.with_filter(flood::Flood)).try_init();
+    let started =
+        tracing_subscriber::registry().with(filter).with(lines.with_filter(flood::Flood)).try_init();
     // Failing means that logging was started before, which does no harm.
     if started.is_ok() && !logger.pretty {
         let _ = JSON.set(());

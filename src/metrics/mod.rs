@@ -93,7 +93,8 @@ impl Metrics {
             "Parts of blocks waiting for the stage, seen by each that joins them",
             Family::new_with_constructor(depth),
         );
-        let queue = |now, stage: &str| Queue { now, seen: depths.get_or_create_owned(&label("stage", stage)) };
+        let queue =
+            |now, stage: &str| Queue { now, seen: depths.get_or_create_owned(&label("stage", stage)) };
         let in_pool =
             gauge(r, "worker_pool_queue_depth", "Parts of blocks waiting for a decoding thread, or in one");
         Metrics {

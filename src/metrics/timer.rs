@@ -85,10 +85,7 @@ impl Stages {
     pub fn times(&self) -> [Times; Stage::ALL.len()] {
         Stage::ALL.map(|stage| {
             let timer = &self.0[stage as usize];
-            Times {
-                count: timer.count.load(Relaxed),
-                total: Duration::from_nanos(timer.nanos.load(Relaxed)),
-            }
+            Times { count: timer.count.load(Relaxed), total: Duration::from_nanos(timer.nanos.load(Relaxed)) }
         })
     }
 }

@@ -152,7 +152,12 @@ struct Process {
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let e = &mut encoder;
-        gauge(e, "process_start_time_seconds", "When it was started, since 1970", self.started.as_secs_f64())?;
+        gauge(
+            e,
+            "process_start_time_seconds",
+            "When it was started, since 1970",
+            self.started.as_secs_f64(),
+        )?;
         if let Some(bytes) = resident_bytes() {
             gauge(e, "process_resident_memory_bytes", "Memory that it has", bytes as f64)?;
         }

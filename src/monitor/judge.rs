@@ -87,7 +87,7 @@ fn judge(activity: &Activity, facts: Facts, before: State) -> (State, String) {
     let limit = if before == State::Live { STILL_LIVE_LAG } else { LIVE_LAG };
     match facts.lag {
         Some(lag) if lag <= limit => (State::Live, String::new()),
-        _ if head > block && block > 0 => {
+        _ if head > block + 1 && block > 0 => {
             (State::CatchingUp, format!("{} blocks behind the node's head", head - block))
         }
         _ => (State::CatchingUp, String::new()),

@@ -350,7 +350,8 @@ impl Monitor {
     pub fn view(&self) -> View {
         let progress = self.progress.borrow().clone();
         let known = |num: &AtomicU32| Some(num.load(Relaxed)).filter(|num| *num > 0);
-        let (head, block) = (known(&self.node.head), progress.block.map(|block| block.num).or(known(&self.resumed)));
+        let (head, block) =
+            (known(&self.node.head), progress.block.map(|block| block.num).or(known(&self.resumed)));
         let block_ms = Some(self.published_ms.load(Relaxed)).filter(|ms| *ms > 0);
         let rates = lock(&self.samples).rates();
         View {

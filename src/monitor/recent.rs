@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::block::Position;
 use crate::event::{Letters, Reason};
+use crate::history::Since;
 use crate::name::Name;
 use crate::pipeline::Ready;
 use crate::time::now;
@@ -75,8 +76,12 @@ impl Recent {
                 busy.insert(*name, contract.events.into());
             }
         }
-        let from = ready.learned.len().saturating_sub(KEPT);
-        for (name, version) in &ready.learned[from..] {
+        // That an account has never had an ABI is no change.
+        let changes = ready
+            .learned
+            .iter()
+            .filter(|(_, version)| !version.bytes().is_empty() || version.since.sequence != Since::BEFORE);
+        for (name, version) in changes.rev().take(KEPT).collect::<Vec<_>>().into_iter().rev() {
             let change = AbiChange {
                 block: ready.position.num,
                 contract: name.to_string(),

@@ -106,6 +106,7 @@ async fn pipeline(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -
     let mut node = settings.node();
     let listener = monitor.clone();
     node.tell(move |faults| listener.set(State::WaitingForNode, faults));
+    monitor.set(State::Connecting, "");
     let first = tokio::select! {
         connected = node.connect() => connected?,
         () = shutdown.requested() => return Ok(()),

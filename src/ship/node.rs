@@ -201,8 +201,9 @@ impl Node {
         let mut unusable = 0;
         loop {
             if self.round == count {
-                if let Some(listener) = &self.listener {
-                    listener(&self.faults());
+                let faults = self.faults();
+                if let Some(listener) = self.listener.as_ref().filter(|_| !faults.is_empty()) {
+                    listener(&faults);
                 }
                 tokio::time::sleep(self.backoff.next_wait().unwrap_or_default()).await;
                 self.round = 0;
