@@ -29,6 +29,10 @@ pub struct Keys {
     pub state: String,
     /// Sorted set: published reversible blocks.
     pub blocks: String,
+    /// Stream: forks, with the blocks that each of them undid.
+    pub forks: String,
+    /// Stream: dead letters decoded again, waiting to be published.
+    pub replay: String,
     /// Hash: registry of the consumers' subscriptions.
     pub subscriptions: String,
     /// What `NS:...` keys begin with, the prefix included.
@@ -54,6 +58,8 @@ impl Keys {
             sync: format!("{namespace}sync:{chain_id}"),
             state: format!("{namespace}state:{chain_id}"),
             blocks: format!("{namespace}blocks:{chain_id}"),
+            forks: format!("{namespace}forks:{chain_id}"),
+            replay: format!("{namespace}replay:{chain_id}"),
             subscriptions: format!("{namespace}subs"),
             namespace,
             stream,
@@ -124,6 +130,8 @@ mod tests {
                 (keys.sync.clone(), format!("parser2:sync:{id}")),
                 (keys.state.clone(), format!("parser2:state:{id}")),
                 (keys.blocks.clone(), format!("parser2:blocks:{id}")),
+                (keys.forks.clone(), format!("parser2:forks:{id}")),
+                (keys.replay.clone(), format!("parser2:replay:{id}")),
                 (keys.subscriptions.clone(), "parser2:subs".to_owned()),
                 (keys.failures("web"), "parser2:sub:web:failures".to_owned()),
                 (keys.lock("web"), "parser2:sub:web:lock".to_owned()),

@@ -100,13 +100,15 @@ async fn attempt(
     stream_ids: StreamIds,
     status: &watch::Sender<Status>,
 ) -> Result<(), Failure> {
-    if connection.is_none() {
-        *connection = Some(server.connect_control().await?);
-    }
     if let Some(connection) = connection {
-        round(connection, keys, policy, stream_ids, status).await?;
+        match round(connection, keys, policy, stream_ids, status).await {
+            // Closed by Redis, perhaps, for having been idle since the last round (its `timeout`).
+            Err(Failure::Disconnected(_)) => {}
+            ended => return ended,
+        }
     }
-    Ok(())
+    let connection = connection.insert(server.connect_control().await?);
+    round(connection, keys, policy, stream_ids, status).await
 }
 
 /// Trims once.

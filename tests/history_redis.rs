@@ -145,8 +145,7 @@ async fn a_foreign_member_is_an_error_that_names_the_key() {
         let (status, said) = Parser::start(&config(&[served.url()], &redis, FROM_10), &[]).ended().await;
         assert_eq!(status, Some(1), "{said}");
         let last = said.lines().last().expect("a message");
-        for part in
-            ["parser: ", "`parser2:abi:game`", "at block 9", "BLOCK:SEQUENCE:BASE64", "ZREMRANGEBYSCORE"]
+        for part in ["ERROR", "`parser2:abi:game`", "at block 9", "BLOCK:SEQUENCE:BASE64", "ZREMRANGEBYSCORE"]
         {
             assert!(last.contains(part), "{last}");
         }
@@ -192,7 +191,7 @@ async fn what_a_fork_undid_does_not_come_back_from_redis_before_it_is_published(
         let member = format!("{num}:{:020}:{}", num * 10, STANDARD.encode(field(name)));
         put(&redis, "game", num, &member).await;
     }
-    let store = Store::new(redis.client().await, Arc::new(keys(&CHAIN)));
+    let store = Store::connect(&redis.server(), Arc::new(keys(&CHAIN))).await.expect("a connection");
     let reversible = BTreeMap::from([(12, vec![name("game")]), (13, vec![name("game")])]);
     let mut history = History::new(Some(store), Fallback::Publish, Vec::new(), reversible);
     let protocol = made::protocol();

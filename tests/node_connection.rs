@@ -8,7 +8,7 @@ use captures::{made_up, options, plain, position, read, recorded, serve, standin
 use futures_util::{SinkExt, StreamExt};
 use parser::block::Checksum;
 use parser::capture::serve::{Faults, Listener, ServeOptions, Server};
-use parser::ship::node::{Node, NodeError, NodeOptions};
+use parser::ship::node::{ExpectedChain, Node, NodeError, NodeOptions};
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -167,9 +167,9 @@ async fn a_wrong_chain_is_fatal_unless_another_endpoint_is_right() {
     let mut other = plain(3);
     other.status.chain_id = Some(Checksum([9; 32]));
     let wrong = serve(&other, ServeOptions::default()).await;
-    let chain_id = Some(Checksum([7; 32]));
+    let chain = Some(ExpectedChain::configured(Checksum([7; 32])));
 
-    let node = NodeOptions { chain_id, ..options(&[wrong.url()]) };
+    let node = NodeOptions { chain: chain.clone(), ..options(&[wrong.url()]) };
     let error = Node::new(node).connect().await.err().expect("wrong chain");
     let text = error.to_string();
     assert!(error.is_fatal() && text.starts_with(&format!("{}: ", wrong.url())), "{text}");
@@ -178,7 +178,7 @@ async fn a_wrong_chain_is_fatal_unless_another_endpoint_is_right() {
         "{text}"
     );
 
-    let node = NodeOptions { chain_id, ..options(&[wrong.url(), right.url()]) };
+    let node = NodeOptions { chain, ..options(&[wrong.url(), right.url()]) };
     let connection = Node::new(node).connect().await.expect("the second one");
     assert_eq!(connection.endpoint().to_string(), right.url());
 }
@@ -190,7 +190,8 @@ async fn a_node_that_does_not_tell_its_chain_needs_the_option() {
     let server = serve(&silent, ServeOptions::default()).await;
     let error = Node::new(options(&[server.url()])).connect().await.err().expect("no chain id");
     assert!(error.is_fatal() && error.to_string().contains("give it as `chain.id`"), "{error}");
-    let node = NodeOptions { chain_id: Some(Checksum([3; 32])), ..options(&[server.url()]) };
+    let chain = Some(ExpectedChain::configured(Checksum([3; 32])));
+    let node = NodeOptions { chain, ..options(&[server.url()]) };
     assert_eq!(Node::new(node).connect().await.expect("connected").chain_id(), Checksum([3; 32]));
 }
 

@@ -180,7 +180,7 @@ async fn sigterm_ends_it_in_good_order_wherever_it_is() {
     // While there is no node.
     let nowhere = "ship: {url: 'ws://127.0.0.1:1'}";
     let mut lost = stage.parser(nowhere);
-    lost.says("the node cannot be used now").await;
+    lost.says("waiting for the node").await;
     lost.stopped().await;
 
     stage.finish("").await.assert_same(&reference, "after stops");
@@ -196,7 +196,7 @@ async fn a_stop_block_ends_it_once_that_block_is_in_redis() {
     };
     let stage = Stage::new(&recording.capture).await;
     let log = stage.parser_with("", &["--start-block", "1", "--stop-block", "50"]).ended_with(0).await;
-    assert!(!log.contains("checkpoint"), "{log}");
+    assert!(!log.contains("behind the checkpoint"), "{log}");
     let client = &mut stage.client().await;
     assert_eq!(stage.checkpoint(client).await.0, Some(50));
     let written = stage.written().await;
@@ -212,7 +212,7 @@ async fn a_stop_block_ends_it_once_that_block_is_in_redis() {
 
     // The configuration's key does the same, and the checkpoint wins over a start block.
     let log = stage.parser_with("stopBlock: 60", &["--start-block", "3"]).ended_with(0).await;
-    let line = log.lines().find(|line| line.contains("checkpoint")).unwrap_or_default();
+    let line = log.lines().find(|line| line.contains("behind the checkpoint")).unwrap_or_default();
     assert!(line.contains("50") && line.contains("\"start_block\":\"3\""), "{log}");
     assert!(stage.written().await.events == reference.events[..upto(60)], "the entries of blocks 1 to 60");
     stage.finish("").await.assert_same(&reference, "in pieces");

@@ -78,6 +78,13 @@ impl<'a> Definition<'a> {
         })?
     }
 
+    /// How many of the bytes the known parts take; `None` where they cannot be read.
+    pub fn length(bytes: &[u8]) -> Option<usize> {
+        let mut reader = Reader { input: Input::new(bytes), part: "version" };
+        reader.definition().ok()?.ok()?;
+        Some(bytes.len() - reader.input.left())
+    }
+
     /// Reads the ABI that a node sends first.
     pub fn from_json(text: &str) -> Result<Definition<'static>, BadAbi> {
         let document: Document =

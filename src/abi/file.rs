@@ -4,6 +4,7 @@ use rs_abieos::Abieos;
 use serde_json::Value;
 
 use super::BadAbi;
+use super::def::Definition;
 use crate::{base64, hex};
 
 /// How every packed ABI goes on behind the length of its version.
@@ -33,7 +34,8 @@ pub fn from_json(text: &str) -> Result<Vec<u8>, BadAbi> {
         packed.map_err(|error| BadAbi(format!("not an ABI in JSON: {error}")))
     };
     match value.get("abi") {
-        None => pack(text),
+        // Written anew: rs_abieos does not read characters in two `\u` escapes.
+        None => pack(&value.to_string()),
         Some(Value::String(inner)) if inner.trim_start().starts_with('{') => pack(inner),
         Some(Value::String(inner)) => {
             base64::decode(inner).ok_or_else(|| BadAbi("`abi` is neither base64 nor JSON".to_owned()))
@@ -44,7 +46,9 @@ pub fn from_json(text: &str) -> Result<Vec<u8>, BadAbi> {
 
 /// A packed ABI as JSON, as abieos writes it.
 pub fn to_json(packed: &[u8]) -> Result<Value, BadAbi> {
-    let json = Abieos::new().abi_bin_to_json(packed).map_err(|error| BadAbi(error.to_string()))?;
+    // Bytes behind the known parts are allowed, but abieos refuses them.
+    let known = Definition::length(packed).and_then(|length| packed.get(..length)).unwrap_or(packed);
+    let json = Abieos::new().abi_bin_to_json(known).map_err(|error| BadAbi(error.to_string()))?;
     serde_json::from_str(&json).map_err(|error| BadAbi(format!("its JSON does not read: {error}")))
 }
 

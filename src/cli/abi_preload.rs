@@ -20,7 +20,7 @@ use crate::logging;
 use crate::name::Name;
 use crate::pipeline;
 use crate::preload::{Outcome, accounts, files, ship};
-use crate::ship::node::Node;
+use crate::ship::node::{ExpectedChain, Node};
 use crate::shutdown::Shutdown;
 
 /// `parser abi preload`
@@ -166,7 +166,7 @@ async fn from_ship(config: &ConfigArg, range: ship::Range) -> Result<Outcome> {
     options.irreversible_only = true;
     let mut node = Node::new(options);
     let first = node.connect().await?;
-    node.expect_chain(first.chain_id());
+    node.expect_chain(ExpectedChain::published(first.chain_id()));
     let mut namespace = config.open_for(first.chain_id()).await?;
     let (connection, keys) = (&mut namespace.connection, &namespace.keys);
     put::claim(connection, keys, &namespace.chain_id).await?;

@@ -5,12 +5,14 @@
 mod abi;
 mod abi_preload;
 mod capture;
+mod dead_letters;
 mod namespace;
 mod progress;
 mod run;
 mod status;
 mod subscriptions;
 mod table;
+mod verify;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -26,12 +28,14 @@ use crate::pipeline::{self, RunError};
 pub use abi::{AbiCommand, CheckAbisArgs, ListAbisArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs};
 pub use abi_preload::{PreloadArgs, SourceArg};
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
+pub use dead_letters::DeadLettersCommand;
 pub use namespace::{ConfigArg, JsonArg};
 pub use run::RunArgs;
 pub use status::StatusArgs;
 pub use subscriptions::{
     ListSubscriptionsArgs, RemoveSubscriptionArgs, ResetSubscriptionArgs, SubscriptionsCommand,
 };
+pub use verify::VerifyArgs;
 
 /// Threads for sockets and timers.
 const IO_THREADS: usize = 2;
@@ -79,6 +83,13 @@ pub enum Command {
     /// Record a node's traffic, serve it again, decode it without Redis
     #[command(subcommand)]
     Capture(CaptureCommand),
+    /// What could not be decoded: list it, look at it
+    #[command(subcommand)]
+    DeadLetters(DeadLettersCommand),
+    /// Prove a published stream whole: every block there and linked, forks resolved, nothing twice
+    ///
+    /// Exit status 1 if something is wrong, which is then named. Needs no node.
+    Verify(VerifyArgs),
 }
 
 /// `parser config`
@@ -103,6 +114,8 @@ pub fn main() -> ExitCode {
         Command::ResetSubscription(args) => reader_may_leave(subscriptions::reset(args)),
         Command::Config(ConfigCommand::Check { file }) => reader_may_leave(check_config(&file)),
         Command::Capture(command) => capture::run(command),
+        Command::DeadLetters(command) => dead_letters::run(command),
+        Command::Verify(args) => verify::run(&args),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };
     let status = exit_status(&error);
@@ -128,7 +141,7 @@ fn reader_may_leave(ended: Result<()>) -> Result<()> {
 }
 
 /// Runs a command on threads for sockets and timers. Decoding has its own.
-fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {
+fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(IO_THREADS).enable_all().build()?;
     let ended = runtime.block_on(command);

@@ -1,8 +1,8 @@
 //! Events of kind `action`.
 
-use super::Block;
 use super::decoded::{Subject, SubjectKind};
 use super::sink::Sink;
+use super::{Block, Style};
 use crate::hex;
 use crate::history::{Says, Version};
 use crate::name::Name;
@@ -42,7 +42,7 @@ impl Block {
             kind: SubjectKind::Action(trace.name),
             bytes: trace.data.of(traces),
         };
-        let failure = self.write_action_data(subject, version, out);
+        let failure = self.style.write_action_data(subject, version, out);
 
         out.extend_from_slice(b",\"action_ordinal\":");
         decimal(out, trace.ordinal.into());
@@ -83,15 +83,24 @@ impl Block {
         out.push(b']');
         // A notification's return value goes nowhere.
         if !trace.return_value.is_empty() && trace.receiver == trace.account {
-            self.write_return_value(trace.name, trace.return_value.of(traces), version, out);
+            self.style.write_return_value(trace.name, trace.return_value.of(traces), version, out);
         }
         out.push(b'}');
         sink.end(failure.as_ref());
     }
+}
 
-    fn write_return_value(&self, action: Name, bytes: &[u8], version: Option<&Version>, out: &mut Vec<u8>) {
+impl Style {
+    /// Writes what an action returned, with the name of the field.
+    pub(super) fn write_return_value(
+        &self,
+        action: Name,
+        bytes: &[u8],
+        version: Option<&Version>,
+        out: &mut Vec<u8>,
+    ) {
         let start = out.len();
-        if let Some(Says::Abi(abi)) = version.map(|version| version.says(self.style.deserializer))
+        if let Some(Says::Abi(abi)) = version.map(|version| version.says(self.deserializer))
             && let Some(id) = abi.action_result_type(action)
         {
             out.extend_from_slice(b",\"return_value\":");

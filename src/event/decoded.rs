@@ -1,6 +1,6 @@
 //! What the ABI makes of bytes, and what is said where it makes nothing of them.
 
-use super::Block;
+use super::Style;
 use crate::abi::{self, Abi, Decoded, TypeId};
 use crate::hex;
 use crate::history::{InForce, Says, Version};
@@ -80,13 +80,13 @@ impl Reason {
     }
 }
 
-// === impl Block ===
+// === impl Style ===
 
-impl Block {
+impl Style {
     /// Writes an action's arguments and what belongs to them, from `"data":` on.
     #[inline]
     pub(super) fn write_action_data<'a>(
-        &'a self,
+        &self,
         subject: Subject<'a>,
         version: Option<&'a Version>,
         out: &mut Vec<u8>,
@@ -105,7 +105,7 @@ impl Block {
     /// tried first, then the one before: rows are not rewritten when the ABI changes.
     #[inline]
     pub(super) fn write_row_value<'a>(
-        &'a self,
+        &self,
         subject: Subject<'a>,
         in_force: Option<&'a InForce>,
         out: &mut Vec<u8>,
@@ -124,7 +124,7 @@ impl Block {
 
     #[cold]
     fn write_with_previous<'a>(
-        &'a self,
+        &self,
         subject: Subject<'a>,
         in_force: Option<&'a InForce>,
         newest: Result<Decoded, Failure<'a>>,
@@ -156,7 +156,7 @@ impl Block {
     /// Writes the value alone; nothing where that fails.
     #[inline]
     fn decode<'a>(
-        &'a self,
+        &self,
         subject: Subject<'a>,
         version: Option<&'a Version>,
         out: &mut Vec<u8>,
@@ -170,7 +170,7 @@ impl Block {
                 "its ABI is not in the history".into(),
             ));
         };
-        let abi = match version.says(self.style.deserializer) {
+        let abi = match version.says(self.deserializer) {
             Says::Abi(abi) => abi,
             Says::None => {
                 return Err(self.failure(
@@ -219,7 +219,7 @@ impl Block {
             type_name,
             raw: subject.bytes,
             abi_block: version.map(|version| version.since.block),
-            dead_letter: reason != Reason::NoAbi || self.style.no_abi_dead_letters,
+            dead_letter: reason != Reason::NoAbi || self.no_abi_dead_letters,
         }
     }
 }

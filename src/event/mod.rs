@@ -2,6 +2,7 @@
 //! field order and spellings are the promise to consumers (`docs/events.md`).
 
 mod action;
+mod again;
 mod control;
 mod decoded;
 mod envelope;
@@ -20,6 +21,7 @@ use crate::name::Name;
 use crate::plan::Plan;
 use crate::ship::protocol::Protocol;
 
+pub use again::{Past, PastError, REPLAYED, StillUndecoded, Undecodable};
 pub use control::{write_block, write_fork};
 pub use decoded::Reason;
 pub use envelope::{Envelope, Kind};

@@ -48,7 +48,7 @@ impl Block {
         out.push(b'"');
         let subject =
             Subject { contract: fields.code, kind: SubjectKind::Row(fields.table), bytes: fields.value };
-        let failure = self.write_row_value(subject, self.abis.get(&fields.code), out);
+        let failure = self.style.write_row_value(subject, self.abis.get(&fields.code), out);
         write_present(row, out);
         sink.end(failure.as_ref());
     }

@@ -8,6 +8,8 @@ use super::version::{Since, Version};
 #[derive(Default)]
 pub struct Known {
     versions: Vec<Arc<Version>>,
+    /// The first block, not looked at yet, for which Redis has more of them.
+    next: Option<u32>,
 }
 
 /// What one block's actions and rows of a contract are read with.
@@ -27,7 +29,17 @@ impl Known {
     /// From versions in any order.
     pub fn new(mut versions: Vec<Arc<Version>>) -> Known {
         versions.sort_by_key(|version| version.since);
-        Known { versions }
+        Known { versions, next: None }
+    }
+
+    /// Says from which block on there is more in Redis.
+    pub fn more_from(&mut self, next: Option<u32>) {
+        self.next = next;
+    }
+
+    /// Whether it must be loaded again for block `num`.
+    pub fn is_due(&self, num: u32) -> bool {
+        self.next.is_some_and(|next| next <= num)
     }
 
     /// The newest version.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
+use tracing::{info, warn};
 
 use crate::keys::Keys;
 use crate::publish::{Failure, Server};
@@ -14,12 +15,23 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Follows the counter until dropped. While Redis does not answer nothing is noticed; the writer says that.
 pub async fn follow(server: Server, keys: Keys, edits: watch::Sender<u64>) {
-    let mut connection = None;
+    let (mut connection, mut first) = (None, true);
     loop {
-        if let Ok(count) = look(&mut connection, &server, &keys).await {
-            edits.send_if_modified(|known| std::mem::replace(known, count) != count);
-        } else {
-            connection = None;
+        match look(&mut connection, &server, &keys).await {
+            Ok(count) => {
+                let changed = edits.send_if_modified(|known| std::mem::replace(known, count) != count);
+                if changed && !first {
+                    info!(
+                        "the ABI history was changed from outside: what is read from now on is decoded with it"
+                    );
+                }
+                first = false;
+            }
+            Err(failure) if failure.is_transient() => connection = None,
+            Err(failure) => {
+                warn!(key = keys.abi_edits, reason = %failure, "changes made to the ABI history by commands are not noticed");
+                return;
+            }
         }
         tokio::time::sleep(INTERVAL).await;
     }

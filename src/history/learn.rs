@@ -20,19 +20,29 @@ impl History {
         let names = decoded
             .chain(plan.setabis.iter().map(|set| set.account))
             .chain(plan.account_rows.iter().map(|(name, _)| *name));
+        let (mut missing, mut due) = (FxHashSet::default(), FxHashSet::default());
         let mut needed = 0;
-        let missing: FxHashSet<Name> = names
-            .inspect(|_| needed += 1)
-            .filter(|name| !self.changed.contains_key(name) && !self.settled.contains(name))
-            .collect();
-        self.counts.misses += missing.len() as u64;
-        self.counts.hits += needed - missing.len() as u64;
+        for name in names {
+            needed += 1;
+            match (self.changed.get(&name), self.settled.peek(&name)) {
+                (Some(held), _) if held.known.is_due(num) => due.insert(name),
+                (None, Some(known)) if known.is_due(num) => missing.insert(name),
+                (None, None) => missing.insert(name),
+                _ => false,
+            };
+        }
+        let read = (missing.len() + due.len()) as u64;
+        self.counts.misses += read;
+        self.counts.hits += u64::saturating_sub(needed, read);
+        if !due.is_empty() {
+            self.load_again(num, &due.into_iter().collect::<Vec<_>>()).await?;
+        }
         if missing.is_empty() {
             return Ok(());
         }
         let missing: Vec<Name> = missing.into_iter().collect();
         let loaded = match &mut self.store {
-            Some(store) => store.load(&missing, num.saturating_sub(1)).await?,
+            Some(store) => store.load_before(&missing, num).await?,
             None => missing.iter().map(|_| Known::default()).collect(),
         };
         // More contracts than the cache holds must still be there for this block.
@@ -41,6 +51,23 @@ impl History {
                 self.settled.put(name, known);
             } else {
                 self.change(num, name, known);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what Redis says now of contracts that must stay in memory, beside what is not in Redis yet.
+    pub(super) async fn load_again(&mut self, num: u32, names: &[Name]) -> Result<(), StoreError> {
+        let Some(store) = &mut self.store else { return Ok(()) };
+        let loaded = match self.forks.iter().min() {
+            // What Redis has above it may be of the lost branch.
+            Some(&common) => store.load(names, common).await?,
+            None => store.load_before(names, num).await?,
+        };
+        for (name, mut known) in names.iter().zip(loaded) {
+            if let Some(held) = self.changed.get_mut(name) {
+                known.merge(std::mem::take(&mut held.known));
+                held.known = known;
             }
         }
         Ok(())

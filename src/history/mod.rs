@@ -10,6 +10,7 @@ pub mod check;
 mod contract;
 pub mod edits;
 mod learn;
+mod past;
 pub mod prune;
 pub mod put;
 pub mod record;
@@ -33,6 +34,7 @@ use crate::plan::Plan;
 
 pub use contract::InForce;
 use contract::Known;
+pub use past::PastAbis;
 pub use store::{Store, StoreError};
 pub use version::{BadMember, Says, Since, Version};
 
@@ -98,6 +100,8 @@ pub enum HistoryError {
 /// The history. See the module's documentation.
 pub struct History {
     store: Option<Store>,
+    /// Counts changes from outside.
+    edits: Option<watch::Receiver<u64>>,
     fallback: Fallback,
     overrides: Vec<Override>,
     /// Contracts with a version that a fork may take back or that is not in Redis yet.
@@ -160,6 +164,7 @@ impl History {
         };
         History {
             store,
+            edits: None,
             fallback,
             overrides,
             changed: FxHashMap::default(),
@@ -175,8 +180,22 @@ impl History {
         }
     }
 
+    /// Takes notice of changes from outside from now on, told by [`edits::follow`].
+    pub fn notice(&mut self, edits: watch::Receiver<u64>) {
+        self.edits = Some(edits);
+    }
+
     /// Learns what block `num` brings, and says what its events are read with.
     pub async fn block(&mut self, num: u32, plan: &Plan) -> Result<BlockAbis, HistoryError> {
+        if let Some(edits) = &mut self.edits
+            && edits.has_changed().unwrap_or(false)
+        {
+            edits.mark_unchanged();
+            self.settled.clear();
+            self.unknown.clear();
+            let held: Vec<Name> = self.changed.keys().copied().collect();
+            self.load_again(num, &held).await?;
+        }
         self.load_all(num, plan).await?;
         let mut learned = self.learn(num, plan);
         self.ask_for_missing(num, plan, &mut learned).await?;
@@ -281,8 +300,7 @@ impl History {
     }
 
     fn overriding(&self, num: u32, name: Name) -> Option<Arc<Version>> {
-        let mut all = self.overrides.iter();
-        all.find(|o| o.contract == name && o.blocks.contains(&num)).map(|o| o.abi.clone())
+        overriding(&self.overrides, num, name)
     }
 
     fn known(&mut self, name: Name) -> Option<&mut Known> {
@@ -327,4 +345,10 @@ impl History {
         }
         found.saturating_sub(set)
     }
+}
+
+/// The override for a contract's data of block `num`.
+fn overriding(overrides: &[Override], num: u32, name: Name) -> Option<Arc<Version>> {
+    let mut all = overrides.iter();
+    all.find(|o| o.contract == name && o.blocks.contains(&num)).map(|o| o.abi.clone())
 }

@@ -60,6 +60,16 @@ impl Monitor {
         }
     }
 
+    /// Whether the state is what the pipeline says, and not judged by numbers.
+    pub(super) fn is_told(&self) -> bool {
+        !matches!(*lock(&self.activity), Activity::Reading)
+    }
+
+    /// Whether reading again does not mend it.
+    pub fn is_stuck(&self) -> bool {
+        matches!(*lock(&self.activity), Activity::Stuck(..))
+    }
+
     pub(super) fn judge(&self, before: State) -> (State, String) {
         judge(&lock(&self.activity), self.facts(), before)
     }

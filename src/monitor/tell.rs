@@ -18,6 +18,8 @@ const STILL_FULL: Duration = Duration::from_secs(5);
 pub(super) struct Said {
     /// Nothing yet if none.
     state: Option<State>,
+    /// Why, where the pipeline said so.
+    reason: String,
     at: Option<Instant>,
     /// When the stream was last found full.
     full: Option<Instant>,
@@ -62,8 +64,11 @@ impl Monitor {
             }
             changed
         });
-        if said.state != Some(state) {
+        // Another reason is news only where no number judged it, which changes all the time.
+        let told = self.is_told() && !reason.is_empty() && said.reason != reason;
+        if said.state != Some(state) || told {
             said.state = Some(state);
+            said.reason.clone_from(&reason);
             said.at = Some(Instant::now());
             say(state, &reason);
         }

@@ -21,13 +21,13 @@ use crate::backoff::Backoff;
 use crate::block::Checksum;
 use crate::chain::Chain;
 use crate::config::Config;
-use crate::history::{History, Store};
+use crate::history::{History, Store, edits};
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::publish::writer::{self, Progress};
-use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, startup};
+use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
 use crate::ship::connection::Connection;
-use crate::ship::node::{Node, NodeError};
+use crate::ship::node::{ExpectedChain, Node, NodeError};
 use crate::shutdown::Shutdown;
 use crate::state::State;
 use crate::trim;
@@ -37,7 +37,7 @@ use session::{Feed, FeedError};
 use settings::Settings;
 
 pub use intake::{Intake, IntakeError, Ready};
-pub use settings::node_options;
+pub use settings::{node_options, overrides, selection, style};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
 const QUEUE: usize = 256;
@@ -102,18 +102,27 @@ async fn pipeline(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -
         .thread_name(|i| format!("decode-{i}"))
         .build()
         .map_err(|error| RunError::Failed(format!("the decoding threads cannot be started: {error}")))?;
-    // The chain's id is part of the keys, so the node comes first.
+    let mut redis = Waiting::new(config, monitor.clone());
     let mut node = settings.node();
     let listener = monitor.clone();
     node.tell(move |faults| listener.set(State::WaitingForNode, faults));
     monitor.set(State::Connecting, "");
+    if config.chain.id.is_none() {
+        // With several endpoints one of them may be on another chain than what was published.
+        let known = tokio::select! {
+            known = redis.known_chain(config, &settings.server) => known?,
+            () = shutdown.requested() => return Ok(()),
+        };
+        known.into_iter().for_each(|chain| node.expect_chain(chain));
+    }
+    // The chain's id is part of the keys, so the node comes first.
     let first = tokio::select! {
         connected = node.connect() => connected?,
         () = shutdown.requested() => return Ok(()),
     };
     let chain_id = first.chain_id();
-    node.expect_chain(chain_id);
     monitor.chain(chain_id);
+    node.expect_chain(ExpectedChain::published(chain_id));
     let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
     let mut pipeline = Pipeline {
         config,
@@ -125,35 +134,88 @@ async fn pipeline(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -
         pool: Arc::new(pool),
         progress: monitor.progress.clone(),
         monitor,
+        said: checks::Said::default(),
     };
     let mut first = Some(first);
-    let mut backoff = Backoff::new(config.reconnect.backoff.clone(), config.reconnect.max_attempts);
     loop {
         let units = pipeline.progress.borrow().units;
-        let error = match pipeline.turn(first.take(), shutdown).await {
+        let error = match pipeline.turn(first.take(), &mut redis, shutdown).await {
             Ok(Turn::Done) => return Ok(()),
             Err(error) => error,
         };
         if pipeline.progress.borrow().units > units {
-            backoff.reset();
+            redis.backoff.reset();
         }
         let failure = match error {
             TurnError::Redis(failure) | TurnError::Feed(FeedError::Redis(failure)) => failure,
             TurnError::Feed(error) => return Err(error.into()),
         };
+        tokio::select! {
+            waited = redis.wait(failure) => waited?,
+            () = shutdown.requested() => return Ok(()),
+        }
+    }
+}
+
+/// Waits between tries to go on with Redis.
+struct Waiting {
+    backoff: Backoff,
+    monitor: Arc<Monitor>,
+    /// What is to be said when it is over; none while nothing is waited for.
+    over: Option<&'static str>,
+}
+
+impl Waiting {
+    fn new(config: &Config, monitor: Arc<Monitor>) -> Waiting {
+        let reconnect = &config.reconnect;
+        let backoff = Backoff::new(reconnect.backoff.clone(), reconnect.max_attempts);
+        Waiting { backoff, monitor, over: None }
+    }
+
+    /// Waits after a failure; an error if trying again is no use.
+    async fn wait(&mut self, failure: Failure) -> Result<(), RunError> {
         match failure {
             Failure::Unfit(text) => return Err(RunError::Unfit(text)),
             Failure::Fatal(text) => return Err(RunError::Failed(text)),
-            Failure::LostLease { .. } => pipeline.monitor.set(State::Standby, failure.to_string()),
-            _ => pipeline.monitor.set(State::WaitingForRedis, failure.to_string()),
+            Failure::LostLease { .. } => {
+                self.monitor.set(State::Standby, failure.to_string());
+                self.over = Some("the lease is free again");
+            }
+            _ => {
+                self.monitor.set(State::WaitingForRedis, failure.to_string());
+                self.over = Some("Redis is back");
+            }
         }
-        let Some(wait) = backoff.next_wait() else {
-            let attempts = backoff.attempts();
+        let Some(wait) = self.backoff.next_wait() else {
+            let attempts = self.backoff.attempts();
             return Err(RunError::Failed(format!("gave up after {attempts} attempts: {failure}")));
         };
-        tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            () = shutdown.requested() => return Ok(()),
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    fn over(&mut self) {
+        if let Some(reason) = self.over.take() {
+            self.monitor.metrics.redis_reconnects.inc();
+            self.monitor.disconnected(reason);
+        }
+    }
+
+    /// The chain that was published into the namespace before, if any was.
+    async fn known_chain(
+        &mut self,
+        config: &Config,
+        server: &Server,
+    ) -> Result<Option<ExpectedChain>, RunError> {
+        let key = Keys::chain_of(&config.redis.namespace, &config.redis.key_prefix);
+        loop {
+            match startup::chain(server, &key).await {
+                Ok(chain) => {
+                    self.over();
+                    return Ok(chain.map(|id| ExpectedChain { id, reason: startup::other_chain(&key, id) }));
+                }
+                Err(failure) => self.wait(failure).await?,
+            }
         }
     }
 }
@@ -168,17 +230,22 @@ struct Pipeline<'a> {
     pool: Arc<rayon::ThreadPool>,
     monitor: Arc<Monitor>,
     progress: watch::Sender<Progress>,
+    /// What was said about how Redis is set up.
+    said: checks::Said,
 }
 
 impl Pipeline<'_> {
     /// From the checkpoint until the last block, a stop, or a failure of Redis.
-    async fn turn(&mut self, first: Option<Connection>, shutdown: &Shutdown) -> Result<Turn, TurnError> {
+    async fn turn(
+        &mut self,
+        first: Option<Connection>,
+        redis: &mut Waiting,
+        shutdown: &Shutdown,
+    ) -> Result<Turn, TurnError> {
         let server = self.settings.server.clone();
-        let again = first.is_none();
         let monitor = self.monitor.clone();
-        let held_by = |holder: &str| monitor.set(State::Standby, format!("{holder} holds the lease"));
         let begun = tokio::select! {
-            begun = startup::begin(&server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, held_by) => begun?,
+            begun = self.begin(&server) => begun?,
             () = shutdown.requested() => return Ok(Turn::Done),
         };
         let (checkpoint, connection) = begun;
@@ -195,10 +262,7 @@ impl Pipeline<'_> {
                 block.num
             ))));
         }
-        if again {
-            monitor.metrics.redis_reconnects.inc();
-            monitor.disconnected("Redis is back");
-        }
+        redis.over();
         monitor.leading(true);
         let ended = self.publish(first, checkpoint, connection, &server, shutdown).await;
         monitor.leading(false);
@@ -213,6 +277,19 @@ impl Pipeline<'_> {
             let _ = self.lease.release(&server).await;
         }
         ended
+    }
+
+    /// Looks how Redis is set up, and at what lies in it; takes the lease.
+    async fn begin(
+        &mut self,
+        server: &Server,
+    ) -> Result<(Checkpoint, crate::publish::connection::Connection), Failure> {
+        let mut control = server.connect_control().await?;
+        let found = checks::look(&mut control, &self.keys, self.settings.stream_cap).await?;
+        self.said.say(&found);
+        let held_by = |holder: &str| self.monitor.set(State::Standby, format!("{holder} holds the lease"));
+        startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, held_by)
+            .await
     }
 
     /// Whether Redis still has what this process published into it.
@@ -268,6 +345,8 @@ impl Pipeline<'_> {
         let mut writing = Task::spawn(writing);
         let _forwarding = Task::spawn(forward(decoding, units));
         let _trimming = self.trimming(server).map(Task::spawn);
+        let (edits, noticed) = watch::channel(0);
+        let _noticing = Task::spawn(edits::follow(server.clone(), self.keys.clone(), edits));
 
         if let Some(block) = checkpoint.block {
             self.monitor.resumed(block.num);
@@ -286,7 +365,7 @@ impl Pipeline<'_> {
             }
         }
         let mut feed = tokio::select! {
-            feed = self.feed(&checkpoint, server, queue) => feed?,
+            feed = self.feed(&checkpoint, server, queue, noticed) => feed?,
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
             () = shutdown.requested() => return Ok(Turn::Done),
         };
@@ -332,12 +411,13 @@ impl Pipeline<'_> {
         checkpoint: &Checkpoint,
         server: &Server,
         queue: mpsc::Sender<Decoding>,
+        edits: watch::Receiver<u64>,
     ) -> Result<Feed<'_>, TurnError> {
-        let control = server.connect_control().await?;
-        let mut store = Store::new(control, Arc::new(self.keys.clone()));
+        let mut store = Store::connect(server, Arc::new(self.keys.clone())).await?;
         let reversible: BTreeMap<_, _> = store.reversible().await.map_err(FeedError::from)?;
         let fallback = self.settings.fallback(self.monitor.chain_api.clone());
-        let history = History::new(Some(store), fallback, self.settings.overrides.clone(), reversible);
+        let mut history = History::new(Some(store), fallback, self.settings.overrides.clone(), reversible);
+        history.notice(edits);
         let part = checkpoint.block.zip(checkpoint.part);
         let mut chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
         chain.settle(checkpoint.last_irreversible);

@@ -186,7 +186,9 @@ impl Feed<'_> {
                 "the node's head is below the next block: waiting until it is there"
             );
         }
-        info!(endpoint = %connection.endpoint(), start, head = status.head.num, "reading blocks");
+        if !self.monitor.is_stuck() {
+            info!(endpoint = %connection.endpoint(), start, head = status.head.num, "reading blocks");
+        }
         let endpoint = connection.endpoint().to_string();
         let (mut frames, acks) = connection.request(start, stop, &positions).await.map_err(Lost::Again)?;
         self.monitor.reading(endpoint);
@@ -294,7 +296,7 @@ fn over(error: WriterGone) -> Lost {
 impl From<StoreError> for FeedError {
     fn from(error: StoreError) -> FeedError {
         match error {
-            StoreError::Redis(error) => FeedError::Redis(error.into()),
+            StoreError::Redis(failure) => FeedError::Redis(failure),
             foreign => FeedError::Foreign(foreign),
         }
     }

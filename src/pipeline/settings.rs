@@ -19,7 +19,7 @@ use crate::monitor::Monitor;
 use crate::plan::Selection;
 use crate::publish::{Lease, Server, StreamIds, writer};
 use crate::ship::endpoint::Endpoint;
-use crate::ship::node::{Node, NodeOptions};
+use crate::ship::node::{ExpectedChain, Node, NodeOptions};
 use crate::trim;
 
 /// A connection to Redis that neither takes nor sends a byte for so long is lost.
@@ -39,6 +39,8 @@ pub struct Settings {
     backoff: Vec<Duration>,
     /// Publishing waits while the stream has so many entries.
     pause_at: Option<u64>,
+    /// The most entries that the stream may have, whatever happens then.
+    pub stream_cap: Option<u64>,
     /// How the stream is trimmed, if it is.
     pub trim: Option<trim::Policy>,
 }
@@ -74,6 +76,7 @@ impl Settings {
             abi_fallback: config.abi_fallback,
             backoff: config.reconnect.backoff.clone(),
             pause_at: cap(config, WhenFull::Pause),
+            stream_cap: config.xtrim.max_entries.filter(|_| config.xtrim.enabled),
             trim: config.xtrim.enabled.then(|| trim::Policy {
                 interval: config.xtrim.interval,
                 keep_blocks: config.xtrim.keep_blocks,
@@ -125,7 +128,7 @@ pub fn node_options(config: &Config) -> Result<NodeOptions, RunError> {
     Ok(NodeOptions {
         endpoints,
         timeout: config.ship.timeout,
-        chain_id: config.chain.id,
+        chain: config.chain.id.map(ExpectedChain::configured),
         max_message_bytes: usize::try_from(config.max_message_bytes).unwrap_or(usize::MAX),
         silence: config.ship.silence,
         // Blocks held back are not acknowledged, and must not use the window up.
@@ -167,7 +170,8 @@ pub fn style(config: &Config) -> Style {
     }
 }
 
-fn overrides(config: &Config) -> Result<Vec<Override>, RunError> {
+/// The ABIs that it puts in place of the chain's.
+pub fn overrides(config: &Config) -> Result<Vec<Override>, RunError> {
     let overrides = config.abi.overrides.iter().map(|o| {
         let version = Version::new(Since { block: o.from_block, sequence: Since::BEFORE }, &o.abi);
         if let Says::Bad(bad) = version.says(style(config).deserializer) {

@@ -68,6 +68,27 @@ impl Connection {
         Ok(())
     }
 
+    /// Sends commands, whose replies are then read as tokens.
+    pub async fn send(&mut self, commands: &[u8]) -> Result<(), Failure> {
+        self.stream.write_all(commands).await?;
+        Ok(self.stream.flush().await?)
+    }
+
+    /// Waits for more of the replies. Nothing is lost if it is given up.
+    pub async fn receive(&mut self) -> Result<(), Failure> {
+        receive_up_to(&mut self.stream, &mut self.replies, 256 * 1024).await
+    }
+
+    /// Whether [`Connection::token`] has one.
+    pub fn has_token(&self) -> Result<bool, Failure> {
+        self.replies.has_token()
+    }
+
+    /// The next token, or `None` as long as it has not come whole.
+    pub fn token(&mut self) -> Result<Option<Token<'_>>, Failure> {
+        self.replies.token()
+    }
+
     /// The stream itself, for a connection that has nothing under way.
     pub(super) fn into_stream(self) -> Stream {
         self.stream
@@ -79,8 +100,16 @@ pub(super) async fn receive(
     stream: &mut (impl tokio::io::AsyncRead + Unpin),
     replies: &mut Replies,
 ) -> Result<(), Failure> {
+    receive_up_to(stream, replies, 16 * 1024).await
+}
+
+async fn receive_up_to(
+    stream: &mut (impl tokio::io::AsyncRead + Unpin),
+    replies: &mut Replies,
+    bytes: usize,
+) -> Result<(), Failure> {
     replies.compact();
-    replies.buffer.reserve(16 * 1024);
+    replies.buffer.reserve(bytes);
     match stream.read_buf(&mut replies.buffer).await? {
         0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Redis closed the connection").into()),
         _ => Ok(()),

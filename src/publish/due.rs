@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::replies::{Token, unexpected};
 use super::unit::EntryId;
+use crate::keys::Keys;
 
 /// A reply awaited.
 #[derive(Debug)]
@@ -35,11 +36,16 @@ pub(super) enum Due {
 
 impl Due {
     /// Reads one token of it. `true`: it is complete.
-    pub fn accept(&mut self, token: Token<'_>, own_token: &str) -> Result<bool, Failure> {
+    pub fn accept(&mut self, token: Token<'_>, keys: &Keys, own_token: &str) -> Result<bool, Failure> {
         if let Token::Error(message) = token {
             let message = String::from_utf8_lossy(message).into_owned();
             let Due::Executed { left: Some(left), error, .. } = self else {
-                return Err(Failure::from_reply(&message));
+                let key = match self {
+                    Due::Holder => Some(&keys.writer),
+                    Due::LastEntry { .. } => Some(&keys.events),
+                    _ => None,
+                };
+                return Err(Failure::from_reply_about(&message, key.map(String::as_str)));
             };
             *left -= 1;
             error.get_or_insert(message);

@@ -35,20 +35,34 @@ impl Failure {
 
     /// What an error reply (without its leading `-`) means.
     pub fn from_reply(message: &str) -> Failure {
+        Failure::from_reply_about(message, None)
+    }
+
+    /// The same, for a command on one key: Redis itself does not name it.
+    pub fn from_reply_about(message: &str, key: Option<&str>) -> Failure {
         // An EXEC refused for a reason of its own carries it: "EXECABORT Transaction discarded because of: OOM ...".
         let reason = message.split_once("because of: ").map_or(message, |(_, reason)| reason);
         let code = reason.split(' ').next().unwrap_or_default();
         match code {
             "OOM" | "READONLY" | "LOADING" | "MISCONF" | "NOREPLICAS" | "MASTERDOWN" | "BUSY"
-            | "TRYAGAIN" | "CLUSTERDOWN" | "MOVED" | "ASK" | "UNBLOCKED" | "FAILOVER" => {
+            | "TRYAGAIN" | "CLUSTERDOWN" | "ASK" | "UNBLOCKED" | "FAILOVER" => {
                 Failure::Refused(message.to_owned())
             }
+            "MOVED" => Failure::Refused(format!(
+                "another node of the cluster has these keys, whose address is to be redis.url: {message}"
+            )),
             "ERR" if reason.contains("max number of clients") => Failure::Refused(message.to_owned()),
             "NOAUTH" => Failure::Fatal(format!("Redis asks for a password (redis.password): {message}")),
             "WRONGPASS" => Failure::Fatal(format!("Redis refuses the user or password: {message}")),
-            "NOPERM" => {
-                Failure::Fatal(format!("Redis does not permit this user what the parser needs: {message}"))
-            }
+            "NOPERM" => Failure::Fatal(format!(
+                "Redis does not permit this user what the parser needs: {message}{} (`scripts/redis-acl` prints what to permit)",
+                key.map(|key| format!(" `{key}`")).unwrap_or_default()
+            )),
+            "WRONGTYPE" if key.is_some() => Failure::Unfit(format!(
+                "the Redis key `{}` is of another type than the parser's: something else uses that name; use another \
+                 `redis.namespace`, or remove the key",
+                key.unwrap_or_default()
+            )),
             _ => Failure::Fatal(format!("Redis refused a command: {message}")),
         }
     }
@@ -62,18 +76,22 @@ impl From<io::Error> for Failure {
 
 impl From<redis::RedisError> for Failure {
     fn from(error: redis::RedisError) -> Failure {
-        // A transaction's or pipeline's first error tells why; the library splits a reply into code and text.
-        if let Some([(_, first), ..]) = error.clone().into_server_errors().as_deref() {
-            return Failure::from_reply(&format!("{} {}", first.code(), first.details().unwrap_or_default()));
-        }
-        match error.kind() {
-            // The library's answer when EXEC itself was refused.
-            redis::ErrorKind::UnexpectedReturnType => Failure::Refused(error.to_string()),
-            redis::ErrorKind::Parse => {
-                Failure::Fatal(format!("Redis answered something unexpected: {error}"))
-            }
-            _ => Failure::Disconnected(error.to_string()),
-        }
+        about(error, &[])
+    }
+}
+
+/// What a failed command on a key means; or a pipeline of commands, on a key each.
+pub fn about(error: redis::RedisError, keys: &[&str]) -> Failure {
+    // A transaction's or pipeline's first error tells why; the library splits a reply into code and text.
+    if let Some([(place, first), ..]) = error.clone().into_server_errors().as_deref() {
+        let message = format!("{} {}", first.code(), first.details().unwrap_or_default());
+        return Failure::from_reply_about(&message, keys.get(*place).copied());
+    }
+    match error.kind() {
+        // The library's answer when EXEC itself was refused.
+        redis::ErrorKind::UnexpectedReturnType => Failure::Refused(error.to_string()),
+        redis::ErrorKind::Parse => Failure::Fatal(format!("Redis answered something unexpected: {error}")),
+        _ => Failure::Disconnected(error.to_string()),
     }
 }
 

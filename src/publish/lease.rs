@@ -15,7 +15,7 @@ use rustix::process::{Pid, test_kill_process};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
-use super::failure::Failure;
+use super::failure::{self, Failure};
 use super::server::Server;
 use crate::hex;
 use crate::keys::Keys;
@@ -76,11 +76,12 @@ impl Lease {
             let taken: Option<String> = redis::cmd("SET")
                 .arg((&self.key, &self.token, "NX", "PX", LEASE_MS))
                 .query_async(connection)
-                .await?;
+                .await
+                .map_err(|error| self.failed(error))?;
             if taken.is_some() {
                 return Ok(None);
             }
-            let holder: Option<String> = redis::cmd("GET").arg(&self.key).query_async(connection).await?;
+            let holder = self.holder(connection).await?;
             let Some(holder) = holder else { continue };
             let gone = is_gone(&holder);
             if holder != self.token && !gone {
@@ -106,6 +107,16 @@ impl Lease {
             .unwrap_or_else(|_| Err(Failure::Disconnected("no answer while giving up the lease".to_owned())))
     }
 
+    /// Who holds it.
+    async fn holder(&self, connection: &mut MultiplexedConnection) -> Result<Option<String>, Failure> {
+        let holder = redis::cmd("GET").arg(&self.key).query_async(connection).await;
+        holder.map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: redis::RedisError) -> Failure {
+        failure::about(error, &[&self.key])
+    }
+
     /// Where the key still holds `expected`: puts the own token there anew, or removes it. Says whether it did.
     async fn replace(
         &self,
@@ -113,8 +124,12 @@ impl Lease {
         expected: &str,
         take: bool,
     ) -> Result<bool, Failure> {
-        redis::cmd("WATCH").arg(&self.key).exec_async(connection).await?;
-        let holder: Option<String> = redis::cmd("GET").arg(&self.key).query_async(connection).await?;
+        redis::cmd("WATCH")
+            .arg(&self.key)
+            .exec_async(connection)
+            .await
+            .map_err(|error| self.failed(error))?;
+        let holder = self.holder(connection).await?;
         if holder.as_deref() != Some(expected) {
             redis::cmd("UNWATCH").exec_async(connection).await?;
             return Ok(false);

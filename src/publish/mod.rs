@@ -1,10 +1,11 @@
 //! Publishing to Redis, exactly once.
 //!
-//! A parser takes the lease ([`lease`]), checks that what lies in Redis fits ([`startup`]), reads the checkpoint
-//! ([`checkpoint`]) and hands its blocks as [`unit::Unit`]s to the writer ([`writer`]), which commits one
+//! A parser looks how the server is set up ([`checks`]), takes the lease ([`lease`]), checks that what lies in Redis fits
+//! ([`startup`]), reads the checkpoint ([`checkpoint`]) and hands its blocks as [`unit::Unit`]s to the writer ([`writer`]), which commits one
 //! transaction after the other. After any failure all of that begins anew, in this order.
 
 pub mod checkpoint;
+pub mod checks;
 pub mod connection;
 mod due;
 pub mod failure;

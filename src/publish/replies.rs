@@ -50,6 +50,17 @@ impl Replies {
         count
     }
 
+    /// Whether [`Replies::token`] has one.
+    pub fn has_token(&self) -> Result<bool, Failure> {
+        let unread = &self.buffer[self.start..];
+        let Some(end) = unread.windows(2).position(|pair| pair == b"\r\n") else { return Ok(false) };
+        let length = match &unread[..end] {
+            [b'$', digits @ ..] => usize::try_from(integer(digits)?).unwrap_or(0),
+            _ => return Ok(true),
+        };
+        Ok(length == 0 || unread.len() - end - 2 >= length.saturating_add(2))
+    }
+
     /// The next token, or `None` as long as it has not come whole.
     pub fn token(&mut self) -> Result<Option<Token<'_>>, Failure> {
         let unread = &self.buffer[self.start..];

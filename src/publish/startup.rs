@@ -8,7 +8,7 @@ use tracing::warn;
 
 use super::checkpoint::{self, Checkpoint, Fields};
 use super::connection::Connection;
-use super::failure::Failure;
+use super::failure::{self, Failure};
 use super::lease::Lease;
 use super::server::Server;
 use super::unit::{EntryId, StreamIds};
@@ -64,12 +64,14 @@ struct Found {
 }
 
 async fn look(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Found, Failure> {
+    let failures = keys.failures("parser");
     let replies: Vec<RedisResult<Value>> = redis::pipe()
         .atomic()
         .hgetall(&keys.sync)
         .zrange_withscores(&keys.blocks, 0, -1)
         .get(&keys.chain)
         .zcard(&keys.abi_blocks)
+        .hlen(&failures)
         .xinfo_stream(&keys.events)
         .xinfo_stream(&keys.dead_parser)
         .ignore_errors()
@@ -79,17 +81,14 @@ async fn look(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Fou
     let mut reply = |key: &str| match replies.next() {
         Some(Ok(value)) => Ok(Some(value)),
         Some(Err(error)) if error.detail() == Some("no such key") => Ok(None),
-        Some(Err(error)) if error.code() == Some("WRONGTYPE") => Err(Failure::Unfit(format!(
-            "the Redis key `{key}` is of another type than the parser's: something else uses that name; use another \
-             `redis.namespace`, or remove the key"
-        ))),
-        Some(Err(error)) => Err(error.into()),
+        Some(Err(error)) => Err(failure::about(error, &[key])),
         None => Err(Failure::Fatal("Redis answered less than it was asked".to_owned())),
     };
     let fields: Fields = read(reply(&keys.sync)?)?;
     let blocks: Vec<(String, f64)> = read(reply(&keys.blocks)?)?;
     let chain: Option<String> = read(reply(&keys.chain)?)?;
     reply(&keys.abi_blocks)?;
+    reply(&failures)?;
     let events_last = last_id(reply(&keys.events)?)?;
     let dead_last = last_id(reply(&keys.dead_parser)?)?;
     Ok(Found { checkpoint: checkpoint::parse(keys, &fields, &blocks)?, chain, events_last, dead_last })
@@ -145,15 +144,37 @@ impl Found {
     }
 }
 
+/// The chain that a namespace belongs to, whose name `key` holds; `None` before anything is published.
+pub async fn chain(server: &Server, key: &str) -> Result<Option<Checksum>, Failure> {
+    let mut connection = server.connect_control().await?;
+    let found: Option<String> = redis::cmd("GET")
+        .arg(key)
+        .query_async(&mut connection)
+        .await
+        .map_err(|error| failure::about(error, &[key]))?;
+    let parsed = found.as_deref().map(str::parse).transpose();
+    parsed.map_err(|error| {
+        let found = found.unwrap_or_default();
+        Failure::Unfit(format!(
+            "the Redis key `{key}` holds `{}`, no chain id: {error}",
+            found.escape_debug()
+        ))
+    })
+}
+
+/// What is wrong with a node that is on another chain than the namespace.
+pub fn other_chain(key: &str, chain: impl std::fmt::Display) -> String {
+    format!(
+        "`{key}` in Redis says that this namespace belongs to chain {chain}: use another `redis.namespace` for another chain \
+         (two cannot share one), or another node"
+    )
+}
+
 fn check_chain(keys: &Keys, found: &str, chain_id: &Checksum) -> Result<(), Failure> {
     if found == chain_id.to_string() {
         return Ok(());
     }
-    Err(Failure::Unfit(format!(
-        "`{}` in Redis says that this namespace belongs to chain {found}, but the node is on chain {chain_id}: use another \
-         `redis.namespace` for it (two chains cannot share one), or another node",
-        keys.chain
-    )))
+    Err(Failure::Unfit(format!("the node is on chain {chain_id}, but {}", other_chain(&keys.chain, found))))
 }
 
 /// What is said of a stream that was written with other ids, by something else or with other settings.

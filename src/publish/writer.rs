@@ -321,7 +321,7 @@ impl<'a> Writer<'a> {
             }
             let Some(token) = replies.token()? else { return Ok(()) };
             let Some(due) = self.due.front_mut() else { return Err(unexpected("none was due")) };
-            if due.accept(token, &self.settings.token)?
+            if due.accept(token, &self.settings.keys, &self.settings.token)?
                 && let Some(due) = self.due.pop_front()
             {
                 self.settle(due)?;

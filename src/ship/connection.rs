@@ -132,11 +132,13 @@ impl Connection {
             },
             other => return Err(NodeError::unexpected("the status", &other)),
         };
-        let chain_id = match (status.chain_id, options.chain_id) {
-            (Some(found), Some(expected)) if found != expected => {
-                return Err(NodeError::WrongChain { expected, found });
+        let chain_id = match (status.chain_id, &options.chain) {
+            (Some(found), Some(expected)) if found != expected.id => {
+                return Err(NodeError::WrongChain { found, reason: expected.reason.clone() });
             }
-            (found, expected) => found.or(expected).ok_or(NodeError::NoChainId)?,
+            (Some(found), _) => found,
+            (None, Some(expected)) => expected.id,
+            (None, None) => return Err(NodeError::NoChainId),
         };
         Ok(Connection { socket, endpoint: endpoint.clone(), protocol, status, chain_id, options, progressed })
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_tungstenite::tungstenite::Message;
-use tracing::{debug, warn};
+use tracing::{info, warn};
 
 use crate::backoff::Backoff;
 use crate::block::Checksum;
@@ -23,8 +23,8 @@ pub struct NodeOptions {
     pub endpoints: Vec<Endpoint>,
     /// For connecting with the handshake, and for the answer of a node that went silent.
     pub timeout: Duration,
-    /// The chain it must be; any if none.
-    pub chain_id: Option<Checksum>,
+    /// The chain it must be on; any if none.
+    pub chain: Option<ExpectedChain>,
     /// The longest message taken, and the longest WebSocket frame (`maxMessageBytes`).
     pub max_message_bytes: usize,
     /// Nothing received for so long, though the node may send: ask it for its status.
@@ -41,6 +41,15 @@ pub struct NodeOptions {
     pub max_attempts: Option<u32>,
 }
 
+/// The chain that all endpoints must be on.
+#[derive(Debug, Clone)]
+pub struct ExpectedChain {
+    /// Its id.
+    pub id: Checksum,
+    /// Why that one, as said of a node that is on another: a clause behind "but".
+    pub reason: String,
+}
+
 /// The endpoints and how it went with them.
 pub struct Node {
     options: Arc<NodeOptions>,
@@ -53,7 +62,7 @@ pub struct Node {
     attempts: u32,
     /// Per endpoint, what was last wrong with it: the same again is not logged.
     said: Vec<Option<String>>,
-    /// Told after a round without success what is wrong with the endpoints; then nothing is logged here.
+    /// Told after a round without success what is wrong with the endpoints.
     listener: Option<Listener>,
     /// A connection made since [`Node::connect`] was last called delivered a block.
     progressed: Arc<AtomicBool>,
@@ -97,10 +106,10 @@ pub enum NodeError {
         limit: usize,
     },
     /// Another chain.
-    #[error("the node is of chain {found}, not of {expected} (`chain.id`, or the chain published here)")]
+    #[error("the node is on chain {found}, but {reason}")]
     WrongChain {
-        /// The configured one, or the one that is being published.
-        expected: Checksum,
+        /// [`ExpectedChain::reason`]
+        reason: String,
         /// The node's.
         found: Checksum,
     },
@@ -139,7 +148,7 @@ impl NodeOptions {
         NodeOptions {
             endpoints,
             timeout: Duration::from_secs(10),
-            chain_id: None,
+            chain: None,
             // More than the whole state of a large chain in one block.
             max_message_bytes: 16 << 30,
             silence: Duration::from_secs(15),
@@ -149,6 +158,20 @@ impl NodeOptions {
             backoff: [1, 2, 5, 15, 60].map(Duration::from_secs).to_vec(),
             max_attempts: None,
         }
+    }
+}
+
+// === impl ExpectedChain ===
+
+impl ExpectedChain {
+    /// The one that the configuration names.
+    pub fn configured(id: Checksum) -> ExpectedChain {
+        ExpectedChain { id, reason: format!("`chain.id` is {id}") }
+    }
+
+    /// The one that is being published since this program was started.
+    pub fn published(id: Checksum) -> ExpectedChain {
+        ExpectedChain { id, reason: format!("chain {id} is being published") }
     }
 }
 
@@ -174,12 +197,12 @@ impl Node {
         &self.options
     }
 
-    /// From now on all endpoints must be of this chain, that of the first one that answered.
-    pub fn expect_chain(&mut self, chain_id: Checksum) {
-        Arc::make_mut(&mut self.options).chain_id = Some(chain_id);
+    /// From now on all endpoints must be on this chain.
+    pub fn expect_chain(&mut self, chain: ExpectedChain) {
+        Arc::make_mut(&mut self.options).chain = Some(chain);
     }
 
-    /// Has `listener` told what is wrong after each round without success, instead of logging it.
+    /// Has `listener` told what is wrong after each round without success; then nothing is logged here.
     pub fn tell(&mut self, listener: impl Fn(&str) + Send + Sync + 'static) {
         self.listener = Some(Arc::new(listener));
     }
@@ -216,12 +239,14 @@ impl Node {
             let error = match Connection::open(endpoint, self.options.clone(), self.progressed.clone()).await
             {
                 Ok(connection) => {
-                    debug!(
-                        endpoint = %endpoint,
-                        chain_id = %connection.chain_id(),
-                        head = connection.status().head.num,
-                        "connected to the node"
-                    );
+                    if self.listener.is_none() {
+                        info!(
+                            endpoint = %endpoint,
+                            chain_id = %connection.chain_id(),
+                            head = connection.status().head.num,
+                            "connected to the node"
+                        );
+                    }
                     self.said[place] = None;
                     return Ok(connection);
                 }

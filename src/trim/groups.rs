@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::streams::StreamPendingReply;
 use redis::{Value, from_redis_value};
 
-use crate::publish::{EntryId, Failure};
+use crate::publish::{EntryId, Failure, failure};
 
 /// A consumer group of the stream.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) async fn read(
         redis::cmd("XINFO").arg(("GROUPS", stream)).query_async(connection).await;
     let replies = match replies {
         Err(error) if error.detail() == Some("no such key") => return Ok(Vec::new()),
-        other => other?,
+        other => other.map_err(|error| failure::about(error, &[stream]))?,
     };
     let mut groups = Vec::with_capacity(replies.len());
     for mut reply in replies {

@@ -84,14 +84,12 @@ pub async fn report(stage: &Stage) -> Option<Value> {
 
 /// The log's lines that say a state, in order.
 pub fn said_states(process: &Process) -> Vec<String> {
-    let states = process
-        .log()
-        .lines()
-        .filter_map(|line| {
-            let line: Value = serde_json::from_str(line).ok()?;
-            let still = line["message"].as_str()?.starts_with("still") || line["message"] == "published";
-            (!still).then(|| line["state"].as_str().map(str::to_owned))?
-        })
-        .collect::<Vec<_>>();
-    states
+    let log = process.log();
+    let states = log.lines().filter_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        let message = line["message"].as_str()?;
+        let changed = !message.starts_with("still") && message != "published";
+        line["state"].as_str().filter(|_| changed).map(str::to_owned)
+    });
+    states.collect()
 }

@@ -1,20 +1,11 @@
-//! Dead letters in Redis.
-
-#[path = "support/made.rs"]
-mod made;
-#[path = "support/node.rs"]
-mod node;
-#[path = "support/redis.rs"]
-mod redis;
-#[path = "support/run.rs"]
-mod run;
+//! What the parser writes.
 
 use std::collections::HashMap;
 
-use made::{CHAIN, abi, block, go, position, setabi};
-use node::ScriptedNode;
-use redis::TestRedis;
-use run::{Parser, config, entries, events, keys, published};
+use crate::made::{self, CHAIN, abi, block, go, position, setabi};
+use crate::node::ScriptedNode;
+use crate::redis::TestRedis;
+use crate::run::{Parser, config, entries, events, keys, published};
 
 const FROM_10: &str = "startBlock: 10\nfilters: {exclude: [{kind: action, account: eosio}]}";
 const ONE: &[u8] = &[1, 0, 0, 0];

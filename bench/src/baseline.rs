@@ -1,0 +1,124 @@
+//! The committed figures, and whether a later run falls behind them.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Better, Figure};
+use crate::stats::number;
+
+/// What `bench/baseline.json` holds: the figures of BASELINE.md.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The commit they were measured with.
+    pub commit: String,
+    /// The figures.
+    pub figures: Vec<Figure>,
+}
+
+// === impl Baseline ===
+
+impl Baseline {
+    /// Reads the file.
+    pub fn load(path: &Path) -> Result<Baseline> {
+        let text = fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is no baseline", path.display()))
+    }
+
+    /// Writes the file.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
+    }
+
+    /// The ratios that fell behind further than the repetitions of either run lay apart, one sentence each. Figures in
+    /// units of their own are for people: they say something about the machine too.
+    pub fn behind(&self, now: &[Figure]) -> Vec<String> {
+        let mut behind = Vec::new();
+        for committed in self.figures.iter().filter(|figure| figure.unit.is_empty()) {
+            // The short version leaves some out.
+            let Some(now) = now.iter().find(|figure| figure.key == committed.key) else { continue };
+            let noise = committed.value.noise().max(now.value.noise());
+            let lost = match committed.better {
+                Better::Higher => committed.value.median - now.value.median,
+                Better::Lower => now.value.median - committed.value.median,
+            };
+            // A ratio that is no number has not been reached either.
+            if lost.is_nan() || lost > noise {
+                behind.push(format!(
+                    "{} ({}): {} now, {} in the baseline of commit {}, noise {}",
+                    now.what,
+                    now.key,
+                    number(now.value.median),
+                    number(committed.value.median),
+                    self.commit,
+                    number(noise),
+                ));
+            }
+        }
+        behind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Spread;
+
+    fn figure(key: &str, values: [f64; 3], better: Better) -> Figure {
+        Figure::ratio(key, key, Spread::of(values), better)
+    }
+
+    fn baseline() -> Baseline {
+        let figures = vec![
+            figure("rate", [0.80, 0.85, 0.90], Better::Higher),
+            figure("cpu", [0.50, 0.51, 0.52], Better::Lower),
+            figure("memory", [40.0, 41.0, 42.0], Better::Lower).unit("MB"),
+        ];
+        Baseline { commit: "abc".to_owned(), figures }
+    }
+
+    #[test]
+    fn the_committed_figures_pass() {
+        let committed = baseline();
+        assert_eq!(committed.behind(&committed.figures), Vec::<String>::new());
+    }
+
+    #[test]
+    fn one_that_fell_behind_its_noise_fails_by_name() {
+        let committed = baseline();
+        let now = |rate, cpu| {
+            let figures = [figure("rate", [rate; 3], Better::Higher), figure("cpu", [cpu; 3], Better::Lower)];
+            committed.behind(&figures)
+        };
+        // Noise of the rate: 0.05; of the CPU time: a twentieth of it.
+        assert_eq!(now(0.81, 0.53), Vec::<String>::new());
+        assert_eq!(now(2.0, 0.1), Vec::<String>::new());
+        let slow = now(0.79, 0.53);
+        assert!(slow.len() == 1 && slow[0].starts_with("rate"), "{slow:?}");
+        let costly = now(0.81, 0.54);
+        assert!(costly.len() == 1 && costly[0].starts_with("cpu"), "{costly:?}");
+        assert_eq!(now(f64::NAN, 0.5).len(), 1);
+    }
+
+    #[test]
+    fn noise_of_the_later_run_counts_too_and_units_do_not() {
+        let committed = baseline();
+        let noisy = [figure("rate", [0.60, 0.75, 0.90], Better::Higher)];
+        assert_eq!(committed.behind(&noisy), Vec::<String>::new());
+        let large = [figure("memory", [400.0; 3], Better::Lower).unit("MB")];
+        assert_eq!(committed.behind(&large), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_gives_back_what_was_saved() {
+        let path = tempfile::tempdir().expect("a directory").keep().join("baseline.json");
+        baseline().save(&path).expect("saved");
+        let read = Baseline::load(&path).expect("read");
+        assert_eq!(read.figures, baseline().figures);
+        std::fs::remove_dir_all(path.parent().expect("its directory")).expect("removed");
+    }
+}

@@ -1,0 +1,113 @@
+//! `parser verify`: proves a published stream whole.
+
+use std::io::{self, Write};
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::namespace::{ConfigArg, JsonArg};
+use super::table::{print_json, printable};
+use super::{block_on, progress, reader_may_leave};
+use crate::config::{ConfigError, StreamIds};
+use crate::pipeline;
+use crate::publish;
+use crate::verify::{self, Report, Task};
+
+/// Findings shown to people.
+const SHOWN: usize = 20;
+
+/// `parser verify`
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    config: ConfigArg,
+    /// The first block [default: the first that the stream has]
+    #[arg(long, value_name = "A")]
+    from: Option<u32>,
+    /// The last block [default: the last that is published]
+    #[arg(long, value_name = "B")]
+    to: Option<u32>,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+pub(super) fn run(args: &VerifyArgs) -> Result<()> {
+    if let (Some(from), Some(to)) = (args.from, args.to)
+        && from > to
+    {
+        return Err(ConfigError::new(format!("--from {from} is above --to {to}")).into());
+    }
+    let report = block_on(verify(args))?;
+    reader_may_leave(if args.json.json { print_json(&report).map_err(Into::into) } else { print(&report) })?;
+    if !report.is_good() {
+        let count: u64 = report.counts.values().sum();
+        bail!("the stream is not whole: {count} findings");
+    }
+    Ok(())
+}
+
+async fn verify(args: &VerifyArgs) -> Result<Report> {
+    let namespace = args.config.open().await?;
+    let task = Task {
+        selection: pipeline::selection(&namespace.config),
+        stream_ids: match namespace.config.stream_ids {
+            StreamIds::Block => publish::StreamIds::Block,
+            StreamIds::Auto => publish::StreamIds::Auto,
+        },
+        server: namespace.server,
+        keys: namespace.keys,
+        chain_id: namespace.chain_id,
+        from: args.from,
+        to: args.to,
+    };
+    let bar = progress::blocks("verifying", u64::from(args.to.unwrap_or(0)));
+    let report = verify::run(&task, |block, entries| {
+        bar.set_position(block.into());
+        bar.set_message(format!("{entries} entries"));
+    })
+    .await?;
+    bar.finish_and_clear();
+    Ok(report)
+}
+
+fn print(report: &Report) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let blocks = match (report.first_block, report.last_block) {
+        (Some(first), Some(last)) => format!("{} (from {first} to {last})", report.blocks),
+        _ => "none".to_owned(),
+    };
+    writeln!(out, "blocks    {blocks}")?;
+    writeln!(out, "entries   {}", report.entries)?;
+    writeln!(out, "forks     {}", report.forks)?;
+    writeln!(out, "replayed  {}", report.replayed)?;
+    let mut list = |heading: &str, lines: &[String]| -> io::Result<()> {
+        if !lines.is_empty() {
+            writeln!(out, "\n{heading}")?;
+        }
+        lines.iter().try_for_each(|line| writeln!(out, "  {}", printable(line)))
+    };
+    list("checked:", &report.proven)?;
+    list("not checked:", &report.unproven)?;
+    if report.is_good() {
+        writeln!(out, "\nnothing is wrong")?;
+        return Ok(());
+    }
+    let counts: Vec<String> =
+        report.counts.iter().map(|(kind, count)| format!("{:<16}{count}", kind.as_str())).collect();
+    list("found:", &counts)?;
+    let findings: Vec<String> = report
+        .findings
+        .iter()
+        .take(SHOWN)
+        .map(|finding| {
+            let entry = finding.entry.as_ref().map(|id| format!(" entry {id}")).unwrap_or_default();
+            format!("{} block {}{entry}: {}", finding.kind.as_str(), finding.block, finding.message)
+        })
+        .collect();
+    let heading = match report.counts.values().sum::<u64>() {
+        count if count > SHOWN as u64 => format!("the first {SHOWN} of {count}:"),
+        _ => "in order:".to_owned(),
+    };
+    list(&heading, &findings)?;
+    Ok(())
+}
