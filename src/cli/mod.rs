@@ -3,7 +3,6 @@
 //! Exit status: 0 done, 1 failed, 2 wrong usage or configuration.
 
 mod abi;
-mod abi_preload;
 mod capture;
 mod dead_letters;
 mod namespace;
@@ -12,6 +11,7 @@ mod run;
 mod status;
 mod subscriptions;
 mod table;
+mod typescript;
 mod verify;
 
 use std::io::{self, Write};
@@ -25,8 +25,9 @@ use crate::config::{Config, ConfigError};
 use crate::logging;
 use crate::pipeline::{self, RunError};
 
-pub use abi::{AbiCommand, CheckAbisArgs, ListAbisArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs};
-pub use abi_preload::{PreloadArgs, SourceArg};
+pub use abi::{
+    AbiCommand, CheckAbisArgs, ListAbisArgs, PreloadArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs, SourceArg,
+};
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
 pub use dead_letters::DeadLettersCommand;
 pub use namespace::{ConfigArg, JsonArg};
@@ -104,7 +105,7 @@ pub enum ConfigCommand {
 
 /// Runs the command of this process and says how it went.
 pub fn main() -> ExitCode {
-    let ended = match Cli::parse().command {
+    let ended = match Cli::parse_from(typescript::spelled_anew(std::env::args_os())).command {
         Command::Run(args) => run::run(args),
         Command::Status(args) => reader_may_leave(status::run(args)),
         Command::Abi(command) => reader_may_leave(abi::run(command)),

@@ -7,7 +7,7 @@ use parser::hex;
 use serde_json::{Value, json};
 
 use crate::captures::serve;
-use crate::made::{self, CHAIN, abi, block, go, name, setabi};
+use crate::made::{self, CHAIN, abi, block, go, setabi};
 use crate::redis::TestRedis;
 use crate::run::{self, Parser, published};
 use crate::world::World;
@@ -424,5 +424,4 @@ async fn a_missing_version_is_found_by_the_receipts() {
         gap["message"].as_str().expect("text").contains("counted 2 ABIs between block 11 and block 12"),
         "{gap}"
     );
-    let _ = name("game");
 }

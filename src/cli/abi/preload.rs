@@ -9,11 +9,11 @@ use clap::Args;
 use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
-use super::block_on;
-use super::namespace::{ConfigArg, JsonArg, Namespace};
-use super::progress::Counter;
-use super::table::{grouped, print_json};
 use crate::chain_api::ChainApi;
+use crate::cli::block_on;
+use crate::cli::namespace::{ConfigArg, JsonArg, Namespace};
+use crate::cli::progress::Counter;
+use crate::cli::table::{grouped, print_json};
 use crate::config::{Config, ConfigError, Logger};
 use crate::history::put;
 use crate::logging;
