@@ -55,6 +55,8 @@ pub struct Monitor {
     resumed: AtomicU32,
     /// Whether this process holds the lease.
     leading: AtomicBool,
+    /// Whether it ever did.
+    led: AtomicBool,
     recent: Mutex<Recent>,
     samples: Mutex<Samples>,
     looked_up: Mutex<LookedUp>,
@@ -196,6 +198,7 @@ impl Monitor {
             published_ms: AtomicU64::new(0),
             resumed: AtomicU32::new(0),
             leading: AtomicBool::new(false),
+            led: AtomicBool::new(false),
             recent: Mutex::default(),
             samples: Mutex::default(),
             looked_up: Mutex::default(),
@@ -272,6 +275,7 @@ impl Monitor {
     /// It holds the lease, or does not.
     pub fn leading(&self, leading: bool) {
         self.leading.store(leading, Relaxed);
+        self.led.fetch_or(leading, Relaxed);
     }
 
     /// The node's head, by its status.

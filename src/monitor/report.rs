@@ -130,12 +130,13 @@ async fn found(keys: &Keys, connection: &mut MultiplexedConnection) -> Result<Op
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// The last word: why it failed, to be read for a day; or nothing, after an end in good order. Redis may be what failed.
+/// The last word: why it failed, to be read for a day; or nothing, after an end in good order, or where it has never published
+/// anything and so leaves no trace. Redis may be what failed.
 pub async fn last(monitor: &Monitor, target: &Target) {
     let last = async {
         let mut connection = target.server.connect_control().await?;
         let Some(keys) = target.keys(monitor, &mut connection).await? else { return Ok(()) };
-        if monitor.state().borrow().state == State::Failed {
+        if monitor.led.load(Relaxed) && monitor.state().borrow().state == State::Failed {
             return write(monitor, &keys, &mut connection, FAILED_TTL_MS).await;
         }
         if let Some(found) = found(&keys, &mut connection).await?
