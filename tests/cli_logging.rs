@@ -13,7 +13,8 @@ const CHILD: &str = "PARSER_TEST_CHILD";
 fn child() {
     let Ok(style) = std::env::var(CHILD) else { return };
     let level = if style == "silent" { LevelFilter::OFF } else { LevelFilter::INFO };
-    if let Err(error) = logging::start(Logger { level, pretty: style == "pretty" }) {
+    let start = if style == "flood" { logging::start_for_long } else { logging::start };
+    if let Err(error) = start(Logger { level, pretty: style == "pretty" }) {
         eprintln!("{error}");
         return;
     }

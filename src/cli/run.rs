@@ -38,7 +38,7 @@ pub(super) fn run(args: RunArgs) -> Result<()> {
         let mut config = Config::load(&args.config)?;
         config.start_block = args.start_block.or(config.start_block);
         config.stop_block = args.stop_block.or(config.stop_block);
-        logging::start(config.logger)?;
+        logging::start_for_long(config.logger)?;
         for warning in config.warnings() {
             warn!("{warning}");
         }

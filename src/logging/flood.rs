@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,11 @@ use tracing_subscriber::layer::{Context, Filter};
 const WRITTEN: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Lets the first lines through. Debugging is not kept back.
+/// Lets the first lines through. Errors and debugging are not kept back.
 pub(super) struct Flood;
+
+/// Set where lines are kept back: those of a short command are its results.
+static KEPT_BACK: AtomicBool = AtomicBool::new(false);
 
 static PLACES: Mutex<Option<HashMap<callsite::Identifier, Place>>> = Mutex::new(None);
 
@@ -34,7 +38,9 @@ impl<S: Subscriber> Filter<S> for Flood {
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
         let metadata = event.metadata();
-        if *metadata.level() > Level::INFO || metadata.target() == module_path!() {
+        // Errors are for an operator, each of them.
+        let counted = matches!(*metadata.level(), Level::WARN | Level::INFO);
+        if !counted || !KEPT_BACK.load(Ordering::Relaxed) || metadata.target() == module_path!() {
             return true;
         }
         let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,6 +75,11 @@ impl Visit for Message<'_> {
             let _ = fmt::Write::write_fmt(self.0, format_args!("{value:?}"));
         }
     }
+}
+
+/// From now on.
+pub(super) fn keep_back() {
+    KEPT_BACK.store(true, Ordering::Relaxed);
 }
 
 /// Says how many lines were left out in the minutes that are over, or in all that were begun.

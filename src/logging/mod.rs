@@ -13,6 +13,12 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::{ConfigError, Logger};
 
+/// Starts logging for a program that runs for long: [`start`], and what is said again and again is counted.
+pub fn start_for_long(logger: Logger) -> Result<(), ConfigError> {
+    flood::keep_back();
+    start(logger)
+}
+
 /// Starts logging. `RUST_LOG`, if set, goes before the configured level.
 pub fn start(logger: Logger) -> Result<(), ConfigError> {
     let filter = match std::env::var("RUST_LOG") {

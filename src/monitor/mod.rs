@@ -117,6 +117,8 @@ pub struct LookedUp {
     pub groups: Vec<Group>,
     /// Entries in the stream of dead letters.
     pub dead_letters: Option<u64>,
+    /// Redis does not let the groups be looked at, which was said.
+    refused: bool,
 }
 
 /// How things are at one moment.
@@ -433,7 +435,9 @@ impl Monitor {
 
     /// All metrics, in Prometheus' text format.
     pub fn metrics_text(&self) -> String {
-        let (view, looked_up) = (self.view(), self.looked_up());
+        let (view, mut looked_up) = (self.view(), self.looked_up());
+        // Names that are no text can look alike; a series must be there once.
+        looked_up.groups.dedup_by(|a, b| a.name == b.name);
         let trim = self.trim.borrow().clone();
         self.metrics.text(Values {
             state: Some(view.status.state),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::{LookedUp, Monitor, lock};
 use crate::config::Config;
@@ -76,6 +76,9 @@ pub async fn run(monitor: Arc<Monitor>, target: Target) {
             // The pipeline says what there is to say of a Redis that fails.
             debug!(reason, "the report could not be written to Redis");
             connection = None;
+            // What was seen before is not how it is now.
+            let refused = lock(&monitor.looked_up).refused;
+            *lock(&monitor.looked_up) = LookedUp { refused, ..LookedUp::default() };
         }
         tokio::select! {
             () = sleep(RENEW) => {}
@@ -96,8 +99,19 @@ async fn round(
     let Some(keys) = target.keys(monitor, connection).await? else { return Ok(()) };
     write(monitor, &keys, connection, REPORT_TTL_MS).await?;
     let dead_letters = redis::cmd("XLEN").arg(&keys.dead_parser).query_async(connection).await?;
-    let groups = status::groups(connection, &keys).await?;
-    *lock(&monitor.looked_up) = LookedUp { groups, dead_letters: Some(dead_letters) };
+    // Without permission for it all else goes on.
+    let groups = match status::groups(connection, &keys).await {
+        Err(failure) if !failure.is_transient() => {
+            if !lock(&monitor.looked_up).refused {
+                warn!(reason = %failure, "the consumer groups cannot be looked at: neither metrics nor page show them");
+            }
+            None
+        }
+        groups => Some(groups?),
+    };
+    let refused = groups.is_none();
+    *lock(&monitor.looked_up) =
+        LookedUp { groups: groups.unwrap_or_default(), dead_letters: Some(dead_letters), refused };
     Ok(())
 }
 

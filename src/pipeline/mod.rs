@@ -25,7 +25,7 @@ use crate::history::{History, Store, edits};
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::publish::writer::{self, Progress};
-use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
+use crate::publish::{Buffers, Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
 use crate::ship::connection::Connection;
 use crate::ship::node::{ExpectedChain, Node, NodeError};
 use crate::shutdown::Shutdown;
@@ -177,7 +177,7 @@ impl Waiting {
         match failure {
             Failure::Unfit(text) => return Err(RunError::Unfit(text)),
             Failure::Fatal(text) => return Err(RunError::Failed(text)),
-            Failure::LostLease { .. } => {
+            Failure::LostLease { holder: Some(_) } => {
                 self.monitor.set(State::Standby, failure.to_string());
                 self.over = Some("the lease is free again");
             }
@@ -427,6 +427,7 @@ impl Pipeline<'_> {
             chain_id: self.chain_id,
             block_events: selection.blocks,
             monitor: self.monitor.clone(),
+            buffers: Buffers::default(),
         };
         let half = (self.config.max_in_flight_bytes / 2) as usize;
         let frames_kib = u32::try_from(half >> 10).unwrap_or(u32::MAX).max(1);
@@ -457,7 +458,13 @@ impl Pipeline<'_> {
 /// Hands decoded units on in the order of their blocks.
 async fn forward(mut decoding: mpsc::Receiver<Decoding>, units: mpsc::Sender<Unit>) {
     while let Some(part) = decoding.recv().await {
-        let Ok(decoded) = part.await else { return };
+        let decoded = match part {
+            Decoding::Done(units) => units,
+            Decoding::Running(part) => match part.await {
+                Ok(units) => units,
+                Err(_) => return,
+            },
+        };
         for unit in decoded {
             if units.send(unit).await.is_err() {
                 return;

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::buffer::Buffer;
 use super::failure::Failure;
 use super::lease::LEASE_MS;
 use super::unit::{Committed, EntryId, Tally, Unit};
@@ -79,12 +80,12 @@ impl Transaction {
     }
 
     /// Counts a unit in and gives its commands, to be written as they are.
-    pub fn add(&mut self, unit: Unit) -> Vec<Vec<u8>> {
+    pub fn add(&mut self, unit: Unit) -> Buffer {
         let mut tally = unit.tally;
         tally.waiting = None;
         self.tallies.push((tally, Instant::now()));
         self.commands += unit.command_count;
-        self.bytes += unit.commands.iter().map(Vec::len).sum::<usize>();
+        self.bytes += unit.commands.len();
         self.entries += unit.entries;
         self.units += 1;
         self.blocks += u64::from(unit.part.is_none());

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::buffer::Buffer;
 use crate::block::Position;
 use crate::event::{Counts, Letters};
 use crate::metrics::Waiting;
@@ -14,7 +15,7 @@ use crate::metrics::Waiting;
 #[derive(Debug)]
 pub struct Unit {
     /// Whole RESP commands (XADDs, dead letters, ABI versions), written to the socket as they are.
-    pub commands: Vec<Vec<u8>>,
+    pub commands: Buffer,
     /// How many commands those are.
     pub command_count: usize,
     /// Entries they add to the events stream.
@@ -77,13 +78,6 @@ pub struct Timing {
     pub queued: Instant,
     /// How long it was in one of them.
     pub decoding: Duration,
-}
-
-impl Unit {
-    /// Bytes of its commands.
-    pub fn bytes(&self) -> usize {
-        self.commands.iter().map(Vec::len).sum()
-    }
 }
 
 /// Who makes the entries' ids (`streamIds` in the configuration).

@@ -218,7 +218,7 @@ impl<'a> Writer<'a> {
 
     /// Adds a unit to the open transaction, or holds it back for the next one.
     fn take(&mut self, unit: Unit) {
-        let bytes = unit.bytes();
+        let bytes = unit.commands.len();
         let alone = unit.part.is_some() || bytes > JOIN_BYTES;
         let mut open = self.open.take().unwrap_or_else(|| self.begin());
         let fits = open.units == 0
@@ -228,9 +228,7 @@ impl<'a> Writer<'a> {
                 || open.commands + unit.command_count > JOIN_COMMANDS);
         if fits {
             let count = unit.command_count;
-            for piece in open.add(unit) {
-                self.out.push(piece);
-            }
+            self.out.push(open.add(unit));
             self.newest = open.state;
             self.queue(count);
             if alone {
@@ -249,7 +247,7 @@ impl<'a> Writer<'a> {
         }
         let mut piece = Vec::new();
         transaction::begin(&mut piece, &self.settings.keys);
-        self.out.push(piece);
+        self.out.push(piece.into());
         self.due.extend([Due::Done, Due::Holder, Due::LastEntry { left: 1, id: None }, Due::Done]);
         Transaction::new(self.newest)
     }
@@ -260,7 +258,7 @@ impl<'a> Writer<'a> {
         }
         let mut piece = Vec::new();
         let count = open.close(&mut piece, &self.settings.keys, &self.settings.selection);
-        self.out.push(piece);
+        self.out.push(piece.into());
         self.queue(count);
     }
 
@@ -283,7 +281,7 @@ impl<'a> Writer<'a> {
             }
             let mut piece = Vec::new();
             resp::command(&mut piece, &[b"EXEC"]);
-            self.out.push(piece);
+            self.out.push(piece.into());
             open.executed = Some(std::time::Instant::now());
             self.due.push_back(Due::Executed { commands: open.commands, left: None, error: None, length: 0 });
             self.running = Some(open);

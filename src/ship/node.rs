@@ -202,7 +202,7 @@ impl Node {
         Arc::make_mut(&mut self.options).chain = Some(chain);
     }
 
-    /// Has `listener` told what is wrong after each round without success; then nothing is logged here.
+    /// Has `listener` told what is wrong after each round without success. The fault of an only endpoint is not logged here then.
     pub fn tell(&mut self, listener: impl Fn(&str) + Send + Sync + 'static) {
         self.listener = Some(Arc::new(listener));
     }
@@ -281,7 +281,8 @@ impl Node {
         let text = error.to_string();
         if self.said[place].as_ref() != Some(&text) {
             let endpoint = &self.options.endpoints[place];
-            if self.listener.is_none() {
+            // Of several, one can be passed by for good while another serves.
+            if self.listener.is_none() || self.said.len() > 1 {
                 warn!(endpoint = %endpoint, reason = %text, "the node cannot be used now");
             }
             self.said[place] = Some(text);

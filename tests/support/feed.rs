@@ -76,7 +76,7 @@ impl Feed {
                 last_entry = Some(id);
             }
             units.push(Unit {
-                commands: vec![commands],
+                commands: commands.into(),
                 command_count: (upto - done) as usize,
                 entries: upto - done,
                 block: Self::position(num),
