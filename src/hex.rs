@@ -10,8 +10,10 @@ const fn pairs(digits: &[u8; 16]) -> [[u8; 2]; 256] {
     table
 }
 
-static LOWER: [[u8; 2]; 256] = pairs(b"0123456789abcdef");
-static UPPER: [[u8; 2]; 256] = pairs(b"0123456789ABCDEF");
+/// The two lower-case digits of each byte.
+pub(crate) static LOWER: [[u8; 2]; 256] = pairs(b"0123456789abcdef");
+/// The two upper-case digits of each byte.
+pub(crate) static UPPER: [[u8; 2]; 256] = pairs(b"0123456789ABCDEF");
 
 /// Appends `bytes` in lower-case digits.
 pub fn write_lower(out: &mut Vec<u8>, bytes: &[u8]) {

@@ -132,13 +132,17 @@ fn a_file_of_the_typescript_version_is_taken() {
 }
 
 #[test]
-fn the_other_json_style_is_refused_until_it_is_written() {
-    for (more, key) in [
-        ("json: wharfkit", "line 3: json: asks for `json: wharfkit`"),
-        ("deserializer: wharfkit", "line 3: deserializer: asks for `json: wharfkit`"),
-        ("compat: parser2", "line 3: compat: asks for `json: wharfkit`"),
+fn the_other_json_style_is_asked_for_in_three_ways() {
+    for more in ["json: wharfkit", "deserializer: wharfkit", "compat: parser2"] {
+        let config = with(more).expect("valid");
+        assert_eq!((config.json, config.deserializer), (Json::Wharfkit, Deserializer::Compiled), "{more}");
+        assert_eq!(parse(&config.effective()), Ok(config));
+    }
+    for (more, by) in [
+        ("deserializer: abieos\njson: wharfkit", "`json: wharfkit` asks for the other style"),
+        ("deserializer: abieos\ncompat: parser2", "`compat: parser2` asks for the other style"),
     ] {
-        assert_refused(more, &[key, "writes `json: abieos` only"]);
+        assert_refused(more, &["line 3: deserializer: `abieos` writes `json: abieos` only", by]);
     }
     // A key given in full goes before what another implies.
     let config = with("compat: parser2\njson: abieos").expect("valid");
@@ -348,6 +352,7 @@ fn the_effective_configuration_reads_back_as_the_same() {
         "startBlock: 77\nlogger: {level: silent}\nreconnect: {backoffSeconds: [0.25, 3]}",
         "filters: {include: [{kind: delta, scope: ''}, {kind: action, account: '1e5'}, {kind: fork}]}",
         "filters: {exclude: [{kind: block}, {kind: native-delta}]}",
+        "compat: parser2",
         "compat: parser2\njson: abieos\npublish: {blocks: true, codeBytes: true, noAbiDeadLetters: true}",
     ] {
         let config = with(more).expect("valid");

@@ -257,14 +257,17 @@ fn the_node_s_own_abi_in_json() {
         r#"{"version":"eosio::abi/1.1","structs":[{"name":"row_v0","base":"","fields":[{"name":"a","type":"name"}]}],
             "types":[],"variants":[{"name":"row","types":["row_v0"]}],
             "tables":[{"name":"row","type":"row","key_names":["a"]}]}"#,
+        Deserializer::Compiled,
     )
     .expect("an ABI");
     assert_eq!(text_of(&abi, "row", &[&[0][..], &[0; 8]].concat()), r#"["row_v0",{"a":""}]"#);
     assert_eq!(abi.type_named("row_v1"), None);
     assert_eq!(abi.type_named("row_v0").map(|id| abi.type_name(id)), Some("row_v0"));
-    let error = Abi::from_json("{").expect_err("no JSON").to_string();
+    let error = Abi::from_json("{", Deserializer::Compiled).expect_err("no JSON").to_string();
     assert!(error.starts_with("not an ABI in JSON: "), "{error}");
-    let error = Abi::from_json(r#"{"version":"eosio::abi/2.0"}"#).expect_err("a version").to_string();
+    let error = Abi::from_json(r#"{"version":"eosio::abi/2.0"}"#, Deserializer::Compiled)
+        .expect_err("a version")
+        .to_string();
     assert!(error.contains("eosio::abi/2.0"), "{error}");
 }
 

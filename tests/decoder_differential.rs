@@ -172,7 +172,7 @@ fn recordings() {
     for (name, frames) in [("mixed", usize::MAX), ("spring", usize::MAX), ("fork", 200), ("load", 60)] {
         let mut capture = Capture::open(directory.join(format!("{name}.shipcap.zst")));
         capture.frames.truncate(frames);
-        let ship = Abi::from_json(&capture.ship_abi).expect("the node's ABI");
+        let ship = Abi::from_json(&capture.ship_abi, Deserializer::Compiled).expect("the node's ABI");
         let mut ship_abieos = AbiHandle::from_json(&capture.ship_abi).expect("the node's ABI");
         for frame in &capture.frames {
             compare(&ship, &mut ship_abieos, "result", frame, &mut met);

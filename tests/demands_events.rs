@@ -13,6 +13,7 @@ use parser::config::Config;
 use parser::event::Style;
 use parser::plan::Selection;
 use parser::ship::message::BlockResult;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 const ONE: &[u8] = &[1, 0, 0, 0];
@@ -279,30 +280,38 @@ async fn code_and_abi_bytes_come_on_request_alone() {
     assert_eq!(whole[0]["data"]["abi"], "616263");
     assert_eq!(whole[1]["data"]["code"], "7761736D");
     assert_eq!(short[0]["data"]["creation_date"], whole[0]["data"]["creation_date"]);
+    // In the other style every hash has lower-case digits.
+    let wharfkit = Style { deserializer: Deserializer::Wharfkit, ..Style::default() };
+    let other = events_as(&blocks, selection(), wharfkit).await;
+    assert_eq!(other[1]["data"]["code_hash"], "cd".repeat(32));
+    assert_eq!(other[1]["data"]["code"], short[1]["data"]["code"]);
+    assert_eq!(other[0], short[0]);
+}
+
+/// The events of the bundled recording.
+async fn recorded_events(deserializer: Deserializer) -> Vec<String> {
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mixed-100.shipcap.zst");
+    let capture = Capture::load(bundled.as_ref()).expect("a capture");
+    let chain_id = capture.status.chain_id.expect("a chain id");
+    let style = Style { deserializer, ..Style::default() };
+    let mut lines = Lines::new(capture.protocol.clone(), chain_id, Selection::default(), style);
+    let mut events = Vec::new();
+    for frame in &capture.frames {
+        let result = BlockResult::decode(frame, &capture.protocol).expect("a block");
+        let ready = lines.intake.take(&result).await.expect("taken").expect("new");
+        let text = String::from_utf8(lines.write(&ready)).expect("text");
+        events.extend(text.lines().map(str::to_owned));
+    }
+    events
 }
 
 #[tokio::test]
 async fn abieos_itself_gives_the_same_events_where_it_decodes() {
-    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mixed-100.shipcap.zst");
-    let capture = Capture::load(bundled.as_ref()).expect("a capture");
-    let chain_id = capture.status.chain_id.expect("a chain id");
-    let mut both = Vec::new();
-    for deserializer in [Deserializer::Compiled, Deserializer::Abieos] {
-        let style = Style { deserializer, ..Style::default() };
-        let mut lines = Lines::new(capture.protocol.clone(), chain_id, Selection::default(), style);
-        let mut events = Vec::new();
-        for frame in &capture.frames {
-            let result = BlockResult::decode(frame, &capture.protocol).expect("a block");
-            let ready = lines.intake.take(&result).await.expect("taken").expect("new");
-            let text = String::from_utf8(lines.write(&ready)).expect("text");
-            events.extend(text.lines().map(str::to_owned));
-        }
-        both.push(events);
-    }
-    let (compiled, abieos) = (&both[0], &both[1]);
+    let compiled = recorded_events(Deserializer::Compiled).await;
+    let abieos = recorded_events(Deserializer::Abieos).await;
     assert_eq!(compiled.len(), abieos.len());
     let (mut same, mut apart) = (0, 0);
-    for (own, theirs) in compiled.iter().zip(abieos) {
+    for (own, theirs) in compiled.iter().zip(&abieos) {
         // Where neither reads it, each says so in its words.
         let failed = |event: &str| event.contains("\"decode_error\":");
         if own == theirs || (failed(own) && failed(theirs)) {
@@ -318,4 +327,27 @@ async fn abieos_itself_gives_the_same_events_where_it_decodes() {
         assert!(known, "{own}\n{theirs}");
     }
     assert!(same > 2000 && apart < 500, "{same} the same, {apart} apart");
+}
+
+#[tokio::test]
+async fn the_other_style_changes_decoded_data_and_nothing_else() {
+    let abieos = recorded_events(Deserializer::Compiled).await;
+    let wharfkit = recorded_events(Deserializer::Wharfkit).await;
+    assert_eq!(abieos.len(), wharfkit.len());
+    let mut changed = 0;
+    for (abieos, wharfkit) in abieos.iter().zip(&wharfkit) {
+        changed += usize::from(abieos != wharfkit);
+        let envelope = |event: &String| {
+            // Nested deeper than the reader's own limit.
+            let mut reader = serde_json::Deserializer::from_str(event);
+            reader.disable_recursion_limit();
+            let mut event = Value::deserialize(&mut reader).expect("JSON");
+            for field in ["data", "value", "return_value"] {
+                event.as_object_mut().expect("an object").remove(field);
+            }
+            event
+        };
+        assert_eq!(envelope(abieos), envelope(wharfkit));
+    }
+    assert!(changed > 1000, "{changed} changed");
 }

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
+use super::BadAbi;
 use super::def::{Definition, Struct};
+use super::out::Out;
 use super::program::{Alternative, Builtin, Field, Node, NodeId, Program, SHORT, Text};
-use super::{BadAbi, text};
+use super::style::{Abieos, Json, Style, Wharfkit};
 
 /// Longest line of structs that are each other's base, as in abieos.
 const LONGEST_LINE: usize = 32;
@@ -63,14 +65,14 @@ pub(super) struct Compiler<'d> {
 
 impl<'d> Compiler<'d> {
     /// Compiles all structs, variants and typedefs.
-    pub fn new(definition: &'d Definition<'d>) -> Result<Compiler<'d>, BadAbi> {
+    pub fn new(definition: &'d Definition<'d>, json: Json) -> Result<Compiler<'d>, BadAbi> {
         let mut compiler = Compiler {
             definition,
             names: FxHashMap::default(),
             typedefs: vec![Resolved::No; definition.types.len()],
             made: FxHashMap::default(),
             texts: FxHashMap::default(),
-            program: Program::default(),
+            program: Program { json, ..Program::default() },
         };
         compiler.declare()?;
         for (i, typedef) in definition.types.iter().enumerate() {
@@ -235,10 +237,7 @@ impl<'d> Compiler<'d> {
         let first = self.program.alternatives.len() as u32;
         for written in types {
             let (node, _) = self.node(written)?;
-            let mut tag = b"[".to_vec();
-            text::string(&mut tag, written.as_bytes());
-            tag.push(b',');
-            let tag = self.text(tag)?;
+            let tag = self.text(b'[', written, b',')?;
             self.program.alternatives.push(Alternative { tag, node });
         }
         let end = self.program.alternatives.len() as u32;
@@ -290,10 +289,7 @@ impl<'d> Compiler<'d> {
         if self.program.fields.len() >= MOST_FIELDS {
             return Err(BadAbi(format!("more than {MOST_FIELDS} fields in all structs with their bases")));
         }
-        let mut key = b",".to_vec();
-        text::string(&mut key, name.as_bytes());
-        key.push(b':');
-        let key = self.text(key)?;
+        let key = self.text(b',', name, b':')?;
         let builtin = match self.program.nodes[node as usize] {
             Node::Builtin(builtin) => Some(builtin),
             _ => None,
@@ -302,7 +298,17 @@ impl<'d> Compiler<'d> {
         Ok(())
     }
 
-    fn text(&mut self, text: Vec<u8>) -> Result<Text, BadAbi> {
+    /// A name as a JSON string, between two characters.
+    fn text(&mut self, before: u8, name: &str, behind: u8) -> Result<Text, BadAbi> {
+        let mut text = Vec::new();
+        let mut out = Out::begin(&mut text, name.len() + 4);
+        out.push(before);
+        match self.program.json {
+            Json::Abieos => Abieos::string(&mut out, name.as_bytes()),
+            Json::Wharfkit => Wharfkit::string(&mut out, name.as_bytes()),
+        };
+        out.push(behind);
+        out.end(&mut text);
         if let Some(&known) = self.texts.get(&text) {
             return Ok(known);
         }

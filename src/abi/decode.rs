@@ -5,9 +5,12 @@
 
 use std::cell::Cell;
 use std::fmt::Write;
+use std::marker::PhantomData;
 
 use super::input::{Fault, Input};
+use super::out::Out;
 use super::program::{Builtin, Field, Node, NodeId, Program};
+use super::style::{Abieos, Json, Style, Wharfkit};
 use super::{DecodeError, Decoded, Reason, key, text, value};
 
 /// How many structs, how many arrays and how many variants may lie in each other, each kind counted by itself: a
@@ -37,8 +40,22 @@ pub(super) fn decode(
     out: &mut Vec<u8>,
     levels: u16,
 ) -> Result<Decoded, DecodeError> {
-    let from = out.len();
-    let mut run = Run {
+    match program.json {
+        Json::Abieos => decode_as::<Abieos>(program, root, data, out, levels),
+        Json::Wharfkit => decode_as::<Wharfkit>(program, root, data, out, levels),
+    }
+}
+
+fn decode_as<S: Style>(
+    program: &Program,
+    root: NodeId,
+    data: &[u8],
+    vec: &mut Vec<u8>,
+    levels: u16,
+) -> Result<Decoded, DecodeError> {
+    let from = vec.len();
+    let mut out = Out::begin(vec, expected(data.len()));
+    let mut run = Run::<S> {
         program,
         input: Input::new(data),
         stack: STACK.take(),
@@ -48,21 +65,28 @@ pub(super) fn decode(
             MOST_TEXT.min(data.len().saturating_mul(TEXT_PER_BYTE).saturating_add(FREE_TEXT)),
         ),
         repaired: false,
+        style: PhantomData,
     };
-    let result = match run.value(root, out) {
+    let result = match run.value(root, &mut out) {
         Ok(()) => Ok(Decoded { consumed: data.len() - run.input.left(), repaired: run.repaired }),
         Err(fault) => {
             out.truncate(from);
             Err(run.error(fault, data.len()))
         }
     };
+    out.end(vec);
     run.stack.clear();
     STACK.set(run.stack);
     result
 }
 
+/// How much JSON to expect of so many bytes. More costs another allocation at most.
+fn expected(bytes: usize) -> usize {
+    256 + bytes.saturating_mul(3).min(64 << 10)
+}
+
 /// One value being read.
-struct Run<'a> {
+struct Run<'a, S> {
     program: &'a Program,
     input: Input<'a>,
     /// What the value being read lies in, the outermost first.
@@ -73,6 +97,7 @@ struct Run<'a> {
     /// Length of the output that is not exceeded.
     most: usize,
     repaired: bool,
+    style: PhantomData<S>,
 }
 
 /// Something begun and not yet closed.
@@ -104,20 +129,20 @@ type Step = Result<(), Fault>;
 
 // === impl Run ===
 
-impl Run<'_> {
-    fn value(&mut self, root: NodeId, out: &mut Vec<u8>) -> Step {
+impl<S: Style> Run<'_, S> {
+    fn value(&mut self, root: NodeId, out: &mut Out) -> Step {
         let mut node = root;
         // Extensions may be missing at the end of the whole value only: not in arrays, nor in a field with others behind it.
         let mut extensions = true;
         loop {
             match self.program.nodes[node as usize] {
-                Node::Builtin(builtin) => self.builtin(builtin, out)?,
+                Node::Builtin(builtin) => self.single(builtin, out)?,
                 Node::Optional(inner) => {
                     if self.input.u8()? != 0 {
                         node = inner;
                         continue;
                     }
-                    out.extend_from_slice(b"null");
+                    out.fixed(b"null");
                 }
                 Node::Struct { first, end } => {
                     self.enter(STRUCT, out)?;
@@ -151,7 +176,7 @@ impl Run<'_> {
     }
 
     /// Goes on with what the value just written lies in: the next value to read, or none if all is done.
-    fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<(NodeId, bool)>, Fault> {
+    fn next(&mut self, out: &mut Out) -> Result<Option<(NodeId, bool)>, Fault> {
         let program = self.program;
         while let Some(&frame) = self.stack.last() {
             match frame {
@@ -163,10 +188,7 @@ impl Run<'_> {
                         return Ok(Some((field.node, extensions && next == end)));
                     }
                     // Each key begins with a comma: the first one becomes the brace.
-                    match out.get_mut(open) {
-                        Some(comma) => *comma = b'{',
-                        None => out.push(b'{'),
-                    }
+                    out.put(open, b'{');
                     out.push(b'}');
                     self.leave(STRUCT);
                 }
@@ -197,11 +219,18 @@ impl Run<'_> {
         &mut self,
         fields: &'f [Field],
         extensions: bool,
-        out: &mut Vec<u8>,
+        out: &mut Out,
     ) -> Result<Option<(usize, &'f Field)>, Fault> {
         for (i, field) in fields.iter().enumerate() {
-            if field.extension && extensions && self.input.is_empty() {
-                continue;
+            if field.extension && self.input.is_empty() {
+                if let Some(missing) = S::MISSING {
+                    self.program.write(field.key, out);
+                    out.fixed(missing);
+                    continue;
+                }
+                if extensions {
+                    continue;
+                }
             }
             self.program.write(field.key, out);
             match field.builtin {
@@ -218,18 +247,23 @@ impl Run<'_> {
     }
 
     /// Begins an array; items of a built-in type are read at once.
-    fn array(&mut self, item: NodeId, count: u32, out: &mut Vec<u8>) -> Step {
+    fn array(&mut self, item: NodeId, count: u32, out: &mut Out) -> Step {
         self.enter(ARRAY, out)?;
         out.push(b'[');
         let Node::Builtin(builtin) = self.program.nodes[item as usize] else {
             self.stack.push(Frame::Array { item, begun: 0, count });
             return Ok(());
         };
+        if builtin == Builtin::Uint8 && count as usize <= self.input.left() {
+            text::bytes(out, self.input.take(count as usize)?);
+            self.stack.push(Frame::Array { item, begun: count, count });
+            return Ok(());
+        }
         for i in 0..count {
             if i > 0 {
                 out.push(b',');
             }
-            if let Err(fault) = self.builtin(builtin, out) {
+            if let Err(fault) = self.single(builtin, out) {
                 self.stack.push(Frame::Array { item, begun: i + 1, count });
                 return Err(fault);
             }
@@ -239,7 +273,7 @@ impl Run<'_> {
     }
 
     #[inline]
-    fn enter(&mut self, kind: usize, out: &[u8]) -> Step {
+    fn enter(&mut self, kind: usize, out: &Out) -> Step {
         self.depth[kind] += 1;
         if self.depth[kind] > self.levels {
             return Err(Fault::Depth);
@@ -248,7 +282,7 @@ impl Run<'_> {
     }
 
     #[inline]
-    fn check_size(&self, out: &[u8]) -> Step {
+    fn check_size(&self, out: &Out) -> Step {
         if out.len() > self.most { Err(Fault::Size) } else { Ok(()) }
     }
 
@@ -272,48 +306,48 @@ impl Run<'_> {
         }
     }
 
-    #[inline]
-    fn builtin(&mut self, builtin: Builtin, out: &mut Vec<u8>) -> Step {
+    #[inline(always)]
+    fn builtin(&mut self, builtin: Builtin, out: &mut Out) -> Step {
         let input = &mut self.input;
         match builtin {
             Builtin::Name => text::name(out, input.u64()?),
             Builtin::Asset => {
                 let bytes = input.u128()?;
-                self.repaired |= value::asset(out, bytes as i64, (bytes >> 64) as u64);
+                self.repaired |= value::asset::<S>(out, bytes as i64, (bytes >> 64) as u64);
             }
-            Builtin::String => self.repaired |= text::string(out, input.bytes()?),
-            Builtin::Uint64 => text::quoted_integer(out, input.u64()?),
-            Builtin::Uint32 => text::integer(out, input.u32()?),
-            Builtin::Uint8 => text::integer(out, input.u8()?),
-            Builtin::Bool => out.extend_from_slice(if input.u8()? != 0 { b"true" } else { b"false" }),
-            Builtin::Bytes => text::hex(out, input.bytes()?),
-            Builtin::Checksum256 => text::hex(out, &input.array::<32>()?),
-            Builtin::Int8 => text::integer(out, input.u8()? as i8),
-            Builtin::Int16 => text::integer(out, input.u16()? as i16),
-            Builtin::Uint16 => text::integer(out, input.u16()?),
-            Builtin::Int32 => text::integer(out, input.u32()? as i32),
-            Builtin::Int64 => text::quoted_integer(out, input.u64()? as i64),
-            Builtin::Int128 => text::quoted_integer(out, input.u128()? as i128),
-            Builtin::Uint128 => text::quoted_integer(out, input.u128()?),
-            Builtin::Varuint32 => text::integer(out, input.varuint32()?),
+            Builtin::String => self.repaired |= S::string(out, input.bytes()?),
+            Builtin::Uint64 => S::uint64(out, input.u64()?),
+            Builtin::Uint32 => text::unsigned(out, input.u32()?.into()),
+            Builtin::Uint8 => text::byte(out, input.u8()?),
+            Builtin::Bool => S::boolean(out, input.u8()?),
+            Builtin::Bytes => S::hex(out, input.bytes()?),
+            Builtin::Checksum256 => S::hex(out, &input.array::<32>()?),
+            Builtin::Int8 => text::signed(out, (input.u8()? as i8).into()),
+            Builtin::Int16 => text::signed(out, (input.u16()? as i16).into()),
+            Builtin::Uint16 => text::unsigned(out, input.u16()?.into()),
+            Builtin::Int32 => text::signed(out, (input.u32()? as i32).into()),
+            Builtin::Int64 => S::int64(out, input.u64()? as i64),
+            Builtin::Int128 => S::int128(out, input.u128()? as i128),
+            Builtin::Uint128 => S::uint128(out, input.u128()?),
+            Builtin::Varuint32 => text::unsigned(out, input.varuint32()?.into()),
             Builtin::Varint32 => {
                 // Zigzag: the lowest bit is the sign.
                 let bits = input.varuint32()?;
-                text::integer(out, (bits >> 1) as i32 ^ -((bits & 1) as i32));
+                text::signed(out, ((bits >> 1) as i32 ^ -((bits & 1) as i32)).into());
             }
-            Builtin::Float32 => value::float(out, f64::from(f32::from_bits(input.u32()?))),
-            Builtin::Float64 => value::float(out, f64::from_bits(input.u64()?)),
-            Builtin::Float128 => text::hex(out, &input.array::<16>()?),
-            Builtin::TimePoint => value::microseconds(out, input.u64()? as i64),
-            Builtin::TimePointSec => value::seconds(out, input.u32()?),
-            Builtin::BlockTimestamp => value::block_timestamp(out, input.u32()?),
-            Builtin::Checksum160 => text::hex(out, &input.array::<20>()?),
-            Builtin::Checksum512 => text::hex(out, &input.array::<64>()?),
-            Builtin::PublicKey => key::public(input, out)?,
+            Builtin::Float32 => S::float32(out, f32::from_bits(input.u32()?)),
+            Builtin::Float64 => S::float64(out, f64::from_bits(input.u64()?)),
+            Builtin::Float128 => S::float128(out, &input.array()?),
+            Builtin::TimePoint => S::time_point(out, input.u64()? as i64),
+            Builtin::TimePointSec => S::time_point_sec(out, input.u32()?),
+            Builtin::BlockTimestamp => out.fixed(&value::block_timestamp(input.u32()?)),
+            Builtin::Checksum160 => S::hex(out, &input.array::<20>()?),
+            Builtin::Checksum512 => S::hex(out, &input.array::<64>()?),
+            Builtin::PublicKey => key::public::<S>(input, out)?,
             Builtin::PrivateKey => key::private(input, out)?,
-            Builtin::Signature => key::signature(input, out)?,
-            Builtin::Symbol => self.repaired |= value::symbol(out, input.u64()?),
-            Builtin::SymbolCode => self.repaired |= value::symbol_code(out, input.u64()?),
+            Builtin::Signature => key::signature::<S>(input, out)?,
+            Builtin::Symbol => self.repaired |= value::symbol::<S>(out, input.u64()?),
+            Builtin::SymbolCode => self.repaired |= S::symbol_code(out, input.u64()?),
             Builtin::Bitset => {
                 let mut count = 0;
                 let bits = input.counted(|bits| {
@@ -324,6 +358,12 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// As [`Run::builtin`], for where speed is not all.
+    #[inline(never)]
+    fn single(&mut self, builtin: Builtin, out: &mut Out) -> Step {
+        self.builtin(builtin, out)
     }
 
     /// The error to `fault`, at the place where the run stopped.

@@ -45,6 +45,11 @@ impl<'a> Input<'a> {
         self.rest.len()
     }
 
+    /// The bytes that are left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()

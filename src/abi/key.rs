@@ -3,6 +3,8 @@
 use ripemd::{Digest, Ripemd160};
 
 use super::input::{Fault, Input};
+use super::out::Out;
+use super::style::Style;
 
 /// Longest WebAuthn key or signature that is read. Base58 takes a time that grows with the square of the length;
 /// nodeos itself takes no signature of more bytes by default (`maximum_variable_signature_length`).
@@ -11,29 +13,29 @@ pub(super) const LONGEST: usize = 16_384;
 type Result<T> = std::result::Result<T, Fault>;
 
 /// Reads a `public_key`: of curve K1 or R1, or WebAuthn's with its presence byte and relying party.
-pub(super) fn public(input: &mut Input, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn public<S: Style>(input: &mut Input, out: &mut Out) -> Result<()> {
     read::<33>(input, out, b"PUB", |input, body| {
         body.push(input.u8()?);
-        counted(input, body)
+        counted::<S>(input, body)
     })
 }
 
 /// Reads a `private_key`.
-pub(super) fn private(input: &mut Input, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn private(input: &mut Input, out: &mut Out) -> Result<()> {
     read::<32>(input, out, b"PVT", |_, _| Err(Fault::Key))
 }
 
 /// Reads a `signature`: of curve K1 or R1, or WebAuthn's with the authenticator's and the client's data.
-pub(super) fn signature(input: &mut Input, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn signature<S: Style>(input: &mut Input, out: &mut Out) -> Result<()> {
     read::<65>(input, out, b"SIG", |input, body| {
-        counted(input, body)?;
-        counted(input, body)
+        counted::<S>(input, body)?;
+        counted::<S>(input, body)
     })
 }
 
 fn read<const SIZE: usize>(
     input: &mut Input,
-    out: &mut Vec<u8>,
+    out: &mut Out,
     prefix: &[u8; 3],
     rest_of_webauthn: impl FnOnce(&mut Input, &mut Vec<u8>) -> Result<()>,
 ) -> Result<()> {
@@ -49,9 +51,9 @@ fn read<const SIZE: usize>(
     };
     let key = input.array::<SIZE>()?;
     out.push(b'"');
-    out.extend_from_slice(prefix);
+    out.fixed(prefix);
     out.push(b'_');
-    out.extend_from_slice(kind);
+    out.fixed(kind);
     out.push(b'_');
     if kind == b"WA" {
         let mut body = key.to_vec();
@@ -72,15 +74,21 @@ fn read<const SIZE: usize>(
     Ok(())
 }
 
-/// Copies bytes with their length, the latter in its shortest form.
-fn counted(input: &mut Input, body: &mut Vec<u8>) -> Result<()> {
+/// Copies bytes with their length: as it was sent, or in its shortest form.
+fn counted<S: Style>(input: &mut Input, body: &mut Vec<u8>) -> Result<()> {
+    let sent = input.rest();
     let bytes = input.bytes()?;
-    let mut length = bytes.len();
-    while length >= 0x80 {
-        body.push(length as u8 | 0x80);
-        length >>= 7;
+    let size = sent.len() - input.left() - bytes.len();
+    if S::WEBAUTHN_AS_SENT {
+        body.extend_from_slice(&sent[..size]);
+    } else {
+        let mut length = bytes.len();
+        while length >= 0x80 {
+            body.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        body.push(length as u8);
     }
-    body.push(length as u8);
     body.extend_from_slice(bytes);
     Ok(())
 }
@@ -91,7 +99,7 @@ fn check(body: &[u8], kind: &[u8; 2]) -> [u8; 4] {
 }
 
 /// Appends `bytes` in base 58. `limbs` is scratch space, all 0, of more than 8/29 of the bytes' number.
-fn base58(out: &mut Vec<u8>, bytes: &[u8], limbs: &mut [u32]) {
+fn base58(out: &mut Out, bytes: &[u8], limbs: &mut [u32]) {
     const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
     // Five digits at a time: what fits into 32 bits.
     const BASE: u64 = 58 * 58 * 58 * 58 * 58;
@@ -114,7 +122,7 @@ fn base58(out: &mut Vec<u8>, bytes: &[u8], limbs: &mut [u32]) {
     }
 
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
-    out.resize(out.len() + zeros, DIGITS[0]);
+    out.space(zeros).fill(DIGITS[0]);
     for (i, &limb) in limbs[..used].iter().rev().enumerate() {
         let mut five = [0; 5];
         let mut rest = limb;
@@ -123,13 +131,14 @@ fn base58(out: &mut Vec<u8>, bytes: &[u8], limbs: &mut [u32]) {
             rest /= 58;
         }
         let padding = if i == 0 { five.iter().take_while(|&&digit| digit == DIGITS[0]).count() } else { 0 };
-        out.extend_from_slice(&five[padding..]);
+        out.append(&five[padding..]);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::style::{Abieos, Wharfkit};
 
     #[test]
     fn base58_is_that_of_the_library() {
@@ -138,9 +147,8 @@ mod tests {
             let mut bytes: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
             let zeros = if length % 3 == 0 { random.usize(..=length) } else { 0 };
             bytes[..zeros].fill(0);
-            let mut out = Vec::new();
-            base58(&mut out, &bytes, &mut vec![0; length / 3 + 1]);
-            assert_eq!(String::from_utf8(out), Ok(bs58::encode(&bytes).into_string()), "{bytes:?}");
+            let text = Out::text(|out| base58(out, &bytes, &mut vec![0; length / 3 + 1]));
+            assert_eq!(text, bs58::encode(&bytes).into_string(), "{bytes:?}");
         }
     }
 
@@ -151,23 +159,32 @@ mod tests {
         let older =
             bs58::decode("6MRyAjQq8ud7hVNYcfnVPJqcVpscN5So8BhtHuGYqET5GDW5CV").into_vec().expect("base58");
         let bytes = [&[0][..], &older[..33]].concat();
-        let mut out = Vec::new();
-        assert_eq!(public(&mut Input::new(&bytes), &mut out), Ok(()));
-        assert_eq!(
-            String::from_utf8(out),
-            Ok("\"PUB_K1_6MRyAjQq8ud7hVNYcfnVPJqcVpscN5So8BhtHuGYqET5BoDq63\"".to_owned())
-        );
+        let text = Out::text(|out| assert_eq!(public::<Abieos>(&mut Input::new(&bytes), out), Ok(())));
+        assert_eq!(text, "\"PUB_K1_6MRyAjQq8ud7hVNYcfnVPJqcVpscN5So8BhtHuGYqET5BoDq63\"");
     }
 
     #[test]
     fn unknown_kinds_and_endless_keys_are_refused() {
-        let mut out = Vec::new();
+        let mut out = Out::begin(&mut Vec::new(), 0);
         let mut input = Input::new(&[3, 0]);
-        assert_eq!((signature(&mut input, &mut out), input.left()), (Err(Fault::Key), 2));
+        assert_eq!((signature::<Abieos>(&mut input, &mut out), input.left()), (Err(Fault::Key), 2));
         let mut input = Input::new(&[2; 40]);
         assert_eq!(private(&mut input, &mut out), Err(Fault::Key));
         let long = [&[2][..], &[0; 34], &[0xff, 0xff, 0x01], &[b'x'; 0x7fff]].concat();
         let mut input = Input::new(&long);
-        assert_eq!((public(&mut input, &mut out), input.left()), (Err(Fault::LongKey), long.len()));
+        assert_eq!((public::<Abieos>(&mut input, &mut out), input.left()), (Err(Fault::LongKey), long.len()));
+    }
+
+    #[test]
+    fn webauthn_lengths_count_as_sent_or_in_their_shortest_form() {
+        let sent = [&[2][..], &[7; 34], &[0x81, 0], b"x"].concat();
+        let read = |body: &[u8]| {
+            let body = [body, &check(body, b"WA")].concat();
+            format!("\"PUB_WA_{}\"", bs58::encode(&body).into_string())
+        };
+        let text = Out::text(|out| assert_eq!(public::<Wharfkit>(&mut Input::new(&sent), out), Ok(())));
+        assert_eq!(text, read(&sent[1..]));
+        let text = Out::text(|out| assert_eq!(public::<Abieos>(&mut Input::new(&sent), out), Ok(())));
+        assert_eq!(text, read(&[&[7; 34][..], &[1], b"x"].concat()));
     }
 }

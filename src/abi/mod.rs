@@ -1,8 +1,8 @@
 //! ABIs, and decoding with them.
 //!
 //! An ABI is checked and compiled once into a program that never changes and that all threads share. Decoding runs it
-//! over packed bytes and writes JSON straight into the output, in abieos's style: byte for byte what `rs_abieos` writes,
-//! wherever that decodes. Beyond it, containers lie in containers (by way of a typedef), values are nested to 512
+//! over packed bytes and writes JSON straight into the output, in one of two styles: byte for byte what `rs_abieos` writes,
+//! wherever that decodes, or what @wharfkit/antelope gives. Beyond them, containers lie in containers (by way of a typedef), values are nested to 512
 //! levels, bytes that are no text are repaired as C++ abieos repairs them, and errors say field and byte.
 
 mod abieos;
@@ -12,7 +12,9 @@ mod def;
 pub mod file;
 mod input;
 mod key;
+mod out;
 mod program;
+mod style;
 mod text;
 mod value;
 
@@ -24,14 +26,17 @@ use crate::name::Name;
 use compile::Compiler;
 use def::Definition;
 use program::{NodeId, Program};
+use style::Json;
 pub(crate) use value::block_timestamp;
 
-/// What decodes.
+/// What decodes, and how its JSON looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Deserializer {
-    /// The compiled program.
+    /// The compiled program, in abieos's style.
     #[default]
     Compiled,
+    /// The compiled program, in the style of @wharfkit/antelope 1.x.
+    Wharfkit,
     /// `rs_abieos` itself, for comparison: slower, without repaired text, left-over bytes and nested containers.
     Abieos,
 }
@@ -93,12 +98,23 @@ struct Type {
     node: NodeId,
 }
 
+// === impl Deserializer ===
+
+impl Deserializer {
+    fn json(self) -> Json {
+        match self {
+            Deserializer::Compiled | Deserializer::Abieos => Json::Abieos,
+            Deserializer::Wharfkit => Json::Wharfkit,
+        }
+    }
+}
+
 // === impl Abi ===
 
 impl Abi {
     /// Reads and compiles the bytes that `setabi` takes: any `eosio::abi/1.x`; bytes after its end are allowed.
     pub fn from_binary(bytes: &[u8], with: Deserializer) -> Result<Abi, BadAbi> {
-        let mut abi = Abi::compile(&Definition::from_binary(bytes)?)?;
+        let mut abi = Abi::compile(&Definition::from_binary(bytes)?, with.json())?;
         if with == Deserializer::Abieos {
             abi.abieos = Some(abieos::Handles::new(bytes)?);
         }
@@ -106,13 +122,13 @@ impl Abi {
     }
 
     /// Reads and compiles the ABI of its protocol that a node sends first, in JSON. Its types are found by
-    /// [`Abi::type_named`].
-    pub fn from_json(text: &str) -> Result<Abi, BadAbi> {
-        Abi::compile(&Definition::from_json(text)?)
+    /// [`Abi::type_named`]. `rs_abieos` is not used for them.
+    pub fn from_json(text: &str, with: Deserializer) -> Result<Abi, BadAbi> {
+        Abi::compile(&Definition::from_json(text)?, with.json())
     }
 
-    fn compile(definition: &Definition) -> Result<Abi, BadAbi> {
-        let mut compiler = Compiler::new(definition)?;
+    fn compile(definition: &Definition, json: Json) -> Result<Abi, BadAbi> {
+        let mut compiler = Compiler::new(definition, json)?;
         let mut abi = Abi {
             program: Program::default(),
             types: Vec::new(),

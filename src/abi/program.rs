@@ -1,6 +1,7 @@
 //! An ABI ready to run: types as nodes that point to each other by number, field names ready to be copied.
 
-use super::text;
+use super::out::Out;
+use super::style::Json;
 
 /// Place of a [`Node`] in [`Program::nodes`].
 pub(super) type NodeId = u32;
@@ -8,6 +9,8 @@ pub(super) type NodeId = u32;
 /// All types of one ABI. Never changes once made, so that any number of threads can run it.
 #[derive(Default)]
 pub(super) struct Program {
+    /// How its values are written.
+    pub json: Json,
     pub nodes: Vec<Node>,
     /// Fields of all structs, each struct's in a row.
     pub fields: Vec<Field>,
@@ -18,7 +21,7 @@ pub(super) struct Program {
 }
 
 /// Texts up to this length are copied in one move: see [`Program::write`].
-pub(super) const SHORT: usize = 16;
+pub(super) const SHORT: usize = 32;
 
 /// How to read one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -113,11 +116,11 @@ impl Program {
 
     /// Appends `text` to `out`.
     #[inline(always)]
-    pub fn write(&self, text: Text, out: &mut Vec<u8>) {
+    pub fn write(&self, text: Text, out: &mut Out) {
         let length = text.len as usize;
         match self.text.get(text.at as usize..).and_then(|rest| rest.first_chunk::<SHORT>()) {
-            Some(chunk) if length <= SHORT => text::append(out, chunk, length),
-            _ => out.extend_from_slice(self.text(text)),
+            Some(chunk) if length <= SHORT => out.chunk(chunk, length),
+            _ => out.append(self.text(text)),
         }
     }
 }

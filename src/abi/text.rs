@@ -1,58 +1,80 @@
-//! JSON text of the simple values: strings, numbers, names, hexadecimal digits.
+//! JSON text of the simple values, where both styles write alike: strings, numbers, names, hexadecimal digits.
 
 use std::borrow::Cow;
 
+use super::out::Out;
+use super::style::Style;
+
 /// Appends `bytes` as a JSON string, and says whether any of them were no text: each of those becomes `?`.
 #[inline]
-pub(super) fn string(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
-    out.reserve(bytes.len() + 2);
-    out.push(b'"');
-    let repaired = characters(out, bytes);
-    out.push(b'"');
-    repaired
+pub(super) fn string<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
+    if !is_plain(bytes) {
+        out.push(b'"');
+        let repaired = escaped::<S>(out, bytes);
+        out.push(b'"');
+        return repaired;
+    }
+    if let [first, text @ .., last] = out.space(bytes.len() + 2) {
+        *first = b'"';
+        *last = b'"';
+        text.copy_from_slice(bytes);
+    }
+    false
 }
 
 /// As [`string`], without the quotes.
 #[inline]
-pub(super) fn characters(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
-    if is_plain(bytes) {
-        out.extend_from_slice(bytes);
-        return false;
+pub(super) fn characters<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
+    if !is_plain(bytes) {
+        return escaped::<S>(out, bytes);
     }
-    escaped(out, bytes)
+    out.append(bytes);
+    false
 }
 
 /// As [`characters`], of the first `length` of eight bytes, the others being 0.
 #[inline]
-pub(super) fn short(out: &mut Vec<u8>, bytes: [u8; 8], length: usize) -> bool {
-    const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
-    let filler = if length < 8 { SPACES << (8 * length) } else { 0 };
-    if odd(u64::from_le_bytes(bytes) | filler) == 0 {
-        append(out, &bytes, length);
+pub(super) fn short<S: Style>(out: &mut Out, bytes: [u8; 8], length: usize) -> bool {
+    if odd(u64::from_le_bytes(bytes) | filler(length)) == 0 {
+        out.chunk(&bytes, length);
         return false;
     }
-    escaped(out, &bytes[..length])
-}
-
-/// Appends the first `length` bytes of `chunk`: all of them, then back, as a copy of known size is a single move.
-#[inline(always)]
-pub(super) fn append<const N: usize>(out: &mut Vec<u8>, chunk: &[u8; N], length: usize) {
-    let end = out.len() + length;
-    out.extend_from_slice(chunk);
-    out.truncate(end);
+    escaped::<S>(out, &bytes[..length])
 }
 
 /// ASCII without anything that JSON escapes.
 #[inline]
 fn is_plain(bytes: &[u8]) -> bool {
-    match bytes.last_chunk::<8>() {
-        // The last eight may overlap the ones before.
-        Some(last) => {
-            let words = bytes.as_chunks::<8>().0.iter();
-            words.chain([last]).fold(0, |found, word| found | odd(u64::from_le_bytes(*word))) == 0
+    // The last piece may overlap the one before.
+    match (bytes.last_chunk::<16>(), bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        (Some(last), ..) => {
+            let mut found = [0; 16];
+            for piece in bytes.as_chunks::<16>().0.iter().chain([last]) {
+                for (found, &byte) in found.iter_mut().zip(piece) {
+                    let beyond = byte.wrapping_sub(b' ') > b'~' - b' ';
+                    *found |= u8::from(beyond) | u8::from(byte == b'"') | u8::from(byte == b'\\');
+                }
+            }
+            u128::from_ne_bytes(found) == 0
         }
-        None => bytes.iter().all(|&byte| (b' '..0x7f).contains(&byte) && byte != b'"' && byte != b'\\'),
+        (None, Some(first), Some(last)) => {
+            odd(u64::from_le_bytes(*first)) | odd(u64::from_le_bytes(*last)) == 0
+        }
+        _ => {
+            let mut word = [0; 8];
+            for (to, &from) in word.iter_mut().zip(bytes) {
+                *to = from;
+            }
+            odd(u64::from_le_bytes(word) | filler(bytes.len())) == 0
+        }
     }
+}
+
+/// Spaces behind the first `length` of eight bytes.
+#[inline]
+fn filler(length: usize) -> u64 {
+    const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
+    if length < 8 { SPACES << (8 * length) } else { 0 }
 }
 
 /// Eight bytes at a time: the high bit of some byte is set if any is `"`, `\`, below a space, DEL or not ASCII.
@@ -67,39 +89,41 @@ fn odd(word: u64) -> u64 {
     (word | control | is(b'"') | is(b'\\') | is(0x7f)) & (LOW << 7)
 }
 
-#[cold]
-fn escaped(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
-    let mut repaired = false;
-    for chunk in bytes.utf8_chunks() {
-        let valid = chunk.valid().as_bytes();
-        let mut from = 0;
-        for (i, &byte) in valid.iter().enumerate() {
-            if matches!(byte, b'"' | b'\\' | 0x7f | 0..0x20) {
-                out.extend_from_slice(&valid[from..i]);
-                from = i + 1;
-                escape(out, byte);
-            }
-        }
-        out.extend_from_slice(&valid[from..]);
-        let invalid = chunk.invalid().len();
-        out.resize(out.len() + invalid, b'?');
-        repaired |= invalid > 0;
+/// Whether JSON may have to escape a byte.
+static SPECIAL: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut i = 0;
+    while i < 0x20 {
+        table[i] = true;
+        i += 1;
     }
-    repaired
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    table[0x7f] = true;
+    table
+};
+
+#[inline(never)]
+fn escaped<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
+    if std::str::from_utf8(bytes).is_ok() {
+        escaped_text::<S>(out, bytes);
+        return false;
+    }
+    for chunk in bytes.utf8_chunks() {
+        escaped_text::<S>(out, chunk.valid().as_bytes());
+        out.space(chunk.invalid().len()).fill(b'?');
+    }
+    true
 }
 
-fn escape(out: &mut Vec<u8>, byte: u8) {
-    match byte {
-        b'"' => out.extend_from_slice(b"\\\""),
-        b'\\' => out.extend_from_slice(b"\\\\"),
-        b'\n' => out.extend_from_slice(b"\\n"),
-        b'\r' => out.extend_from_slice(b"\\r"),
-        b'\t' => out.extend_from_slice(b"\\t"),
-        _ => {
-            out.extend_from_slice(b"\\u00");
-            out.extend_from_slice(&HEX[usize::from(byte)]);
-        }
+#[inline]
+fn escaped_text<S: Style>(out: &mut Out, mut text: &[u8]) {
+    while let Some(at) = text.iter().position(|&byte| SPECIAL[usize::from(byte)]) {
+        out.append(&text[..at]);
+        S::escape(out, text[at]);
+        text = &text[at + 1..];
     }
+    out.append(text);
 }
 
 /// `bytes` as text, each byte that is none as `?`.
@@ -117,47 +141,8 @@ pub(super) fn repaired(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Appends an integer.
-#[inline]
-pub(super) fn integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-}
-
-/// Appends an integer as a JSON string: what a double cannot hold.
-#[inline]
-pub(super) fn quoted_integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
-    out.push(b'"');
-    integer(out, value);
-    out.push(b'"');
-}
-
-static HEX: [[u8; 2]; 256] = {
-    let digits = b"0123456789ABCDEF";
-    let mut table = [[0; 2]; 256];
-    let mut i = 0;
-    while i < 256 {
-        table[i] = [digits[i >> 4], digits[i & 15]];
-        i += 1;
-    }
-    table
-};
-
-/// Appends `bytes` as a JSON string of upper-case hexadecimal digits.
-#[inline]
-pub(super) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.reserve(bytes.len() * 2 + 2);
-    out.push(b'"');
-    let from = out.len();
-    out.resize(from + bytes.len() * 2, 0);
-    let (pairs, _) = out[from..].as_chunks_mut::<2>();
-    for (pair, &byte) in pairs.iter_mut().zip(bytes) {
-        *pair = HEX[usize::from(byte)];
-    }
-    out.push(b'"');
-}
-
 /// Decimal digits, two at a time.
-static DECIMAL: [[u8; 2]; 100] = {
+static PAIRS: [[u8; 2]; 100] = {
     let mut table = [[0; 2]; 100];
     let mut i = 0;
     while i < 100 {
@@ -170,7 +155,145 @@ static DECIMAL: [[u8; 2]; 100] = {
 /// The two last decimal digits of `value`.
 #[inline]
 pub(super) fn two_digits(value: u32) -> [u8; 2] {
-    DECIMAL[(value % 100) as usize]
+    PAIRS[(value % 100) as usize]
+}
+
+/// Decimal digits, right-aligned before [`Digits::END`]; zeros before them, zero bytes behind.
+pub(super) struct Digits {
+    /// The text.
+    pub text: [u8; 64],
+    /// Where the first digit is.
+    pub from: usize,
+}
+
+// === impl Digits ===
+
+impl Digits {
+    /// Place behind the last digit.
+    pub const END: usize = 40;
+
+    /// The digits of `value`.
+    #[inline]
+    pub fn of(mut value: u64) -> Digits {
+        let mut text = [b'0'; 64];
+        let mut from = Digits::END;
+        while value >= 100 {
+            let pair = PAIRS[(value % 100) as usize];
+            value /= 100;
+            from -= 2;
+            (text[from], text[from + 1]) = (pair[0], pair[1]);
+        }
+        let pair = PAIRS[value as usize];
+        from -= 2;
+        (text[from], text[from + 1]) = (pair[0], pair[1]);
+        Digits { text, from: from + usize::from(value < 10) }
+    }
+
+    /// Appends them, with what stands in `text` behind them up to `end`.
+    #[inline]
+    pub fn append(&self, out: &mut Out, from: usize, end: usize) {
+        if let Some(chunk) = self.text.get(from..).and_then(|rest| rest.first_chunk::<24>()) {
+            out.chunk(chunk, end - from);
+        }
+    }
+}
+
+/// Appends an integer.
+#[inline]
+pub(super) fn unsigned(out: &mut Out, value: u64) {
+    let digits = Digits::of(value);
+    digits.append(out, digits.from, Digits::END);
+}
+
+/// Appends an integer.
+#[inline]
+pub(super) fn signed(out: &mut Out, value: i64) {
+    let mut digits = Digits::of(value.unsigned_abs());
+    digits.text[digits.from - 1] = b'-';
+    digits.append(out, digits.from - usize::from(value < 0), Digits::END);
+}
+
+/// Appends an integer as a JSON string: what a double cannot hold.
+#[inline]
+pub(super) fn quoted_unsigned(out: &mut Out, value: u64) {
+    let mut digits = Digits::of(value);
+    digits.text[digits.from - 1] = b'"';
+    digits.text[Digits::END] = b'"';
+    digits.append(out, digits.from - 1, Digits::END + 1);
+}
+
+/// Appends an integer as a JSON string.
+#[inline]
+pub(super) fn quoted_signed(out: &mut Out, value: i64) {
+    let mut digits = Digits::of(value.unsigned_abs());
+    digits.text[digits.from - 1] = b'-';
+    let from = digits.from - usize::from(value < 0);
+    digits.text[from - 1] = b'"';
+    digits.text[Digits::END] = b'"';
+    digits.append(out, from - 1, Digits::END + 1);
+}
+
+/// Appends an integer of 128 bits as a JSON string.
+pub(super) fn quoted_large(out: &mut Out, value: impl itoa::Integer) {
+    out.push(b'"');
+    out.append(itoa::Buffer::new().format(value).as_bytes());
+    out.push(b'"');
+}
+
+/// The decimal digits of each byte, a comma behind them, and how many characters that is.
+static BYTES: [([u8; 4], u8); 256] = {
+    let mut table = [(*b"0000", 0); 256];
+    let mut i = 0;
+    while i < 256 {
+        let (a, b, c) = (b'0' + (i / 100) as u8, b'0' + (i / 10 % 10) as u8, b'0' + (i % 10) as u8);
+        table[i] = match i {
+            0..10 => ([c, b',', 0, 0], 2),
+            10..100 => ([b, c, b',', 0], 3),
+            _ => ([a, b, c, b','], 4),
+        };
+        i += 1;
+    }
+    table
+};
+
+/// Appends a number of eight bits.
+#[inline]
+pub(super) fn byte(out: &mut Out, value: u8) {
+    let (text, length) = &BYTES[usize::from(value)];
+    out.chunk(text, usize::from(length - 1));
+}
+
+/// Appends numbers of eight bits with commas between them.
+pub(super) fn bytes(out: &mut Out, values: &[u8]) {
+    for &value in values {
+        let (text, length) = &BYTES[usize::from(value)];
+        out.chunk(text, usize::from(*length));
+    }
+    if !values.is_empty() {
+        out.truncate(out.len() - 1);
+    }
+}
+
+/// Appends `true` or `false`.
+#[inline]
+pub(super) fn boolean(out: &mut Out, value: bool) {
+    if value { out.fixed(b"true") } else { out.fixed(b"false") }
+}
+
+/// Appends `bytes` as a JSON string of hexadecimal digits.
+#[inline]
+pub(super) fn hex(out: &mut Out, bytes: &[u8], digits: &[[u8; 2]; 256]) {
+    out.push(b'"');
+    hex_digits(out, bytes, digits);
+    out.push(b'"');
+}
+
+/// As [`hex`], without the quotes.
+pub(super) fn hex_digits(out: &mut Out, bytes: &[u8], digits: &[[u8; 2]; 256]) {
+    let (pairs, _) = out.space(bytes.len() * 2).as_chunks_mut::<2>();
+    for (pair, &byte) in pairs.iter_mut().zip(bytes) {
+        *pair = digits[usize::from(byte)];
+    }
 }
 
 const NAME: &[u8; 32] = b".12345abcdefghijklmnopqrstuvwxyz";
@@ -188,7 +311,7 @@ static NAME_PAIRS: [[u8; 2]; 1024] = {
 
 /// Appends a name as a JSON string.
 #[inline]
-pub(super) fn name(out: &mut Vec<u8>, value: u64) {
+pub(super) fn name(out: &mut Out, value: u64) {
     let mut text = [b'"'; 16];
     for i in 0..6 {
         let pair = NAME_PAIRS[(value >> (54 - 10 * i)) as usize & 1023];
@@ -200,30 +323,31 @@ pub(super) fn name(out: &mut Vec<u8>, value: u64) {
     let length =
         if value & 15 != 0 { 13 } else { 12 - (((value >> 4).trailing_zeros().min(60)) / 5) as usize };
     text[length + 1] = b'"';
-    append(out, &text, length + 2);
+    out.chunk(&text, length + 2);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::style::{Abieos, Wharfkit};
+    use crate::hex;
 
     fn written(bytes: &[u8]) -> (String, bool) {
-        let mut out = Vec::new();
-        let repaired = string(&mut out, bytes);
-        (String::from_utf8(out).expect("JSON is text"), repaired)
+        let mut repaired = false;
+        let text = Out::text(|out| repaired = string::<Abieos>(out, bytes));
+        (text, repaired)
     }
 
     #[test]
-    fn strings_are_escaped_as_abieos_escapes_them() {
+    fn what_is_no_plain_text_is_escaped() {
         for (bytes, json) in [
             (&b""[..], r#""""#),
-            (b"plain and longer than eight bytes", r#""plain and longer than eight bytes""#),
+            (b"plain and longer than sixteen bytes", r#""plain and longer than sixteen bytes""#),
             (b"a\"b\\c/d", r#""a\"b\\c/d""#),
-            (b"\n\r\t", r#""\n\r\t""#),
-            (b"\x00\x08\x0c\x1b\x1f\x7f", r#""\u0000\u0008\u000C\u001B\u001F\u007F""#),
             ("кириллица 🙂".as_bytes(), "\"кириллица 🙂\""),
         ] {
             assert_eq!(written(bytes), (json.to_owned(), false));
+            assert_eq!(Out::text(|out| assert!(!string::<Wharfkit>(out, bytes))), json);
         }
     }
 
@@ -252,9 +376,9 @@ mod tests {
     fn each_single_byte_is_told_plain_or_not_at_every_place() {
         for byte in 0..=255u8 {
             let plain = (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
-            for length in 1..20 {
+            for length in 1..40 {
                 for place in 0..length {
-                    let mut bytes = [b'~'; 20];
+                    let mut bytes = [b'~'; 40];
                     bytes[place] = byte;
                     assert_eq!(is_plain(&bytes[..length]), plain, "{byte:#x} at {place} of {length}");
                 }
@@ -268,19 +392,42 @@ mod tests {
             ["", "a", "eosio", "eosio.token", "abcdefghijkl", "zzzzzzzzzzzzj", ".1", "............1", "a.b"]
         {
             let value: crate::name::Name = text.parse().expect("a name");
-            let mut out = b"x".to_vec();
-            name(&mut out, value.0);
-            assert_eq!(String::from_utf8(out), Ok(format!("x\"{text}\"")));
+            assert_eq!(Out::text(|out| name(out, value.0)), format!("\"{text}\""));
         }
     }
 
     #[test]
-    fn digits() {
-        let mut out = Vec::new();
-        hex(&mut out, &[0, 0x1f, 0xab]);
-        quoted_integer(&mut out, i128::MIN);
-        integer(&mut out, -1i8);
-        assert_eq!(out, b"\"001FAB\"\"-170141183460469231731687303715884105728\"-1");
+    fn integers_of_every_length() {
+        for digits in 0..20 {
+            for value in
+                [10u64.pow(digits), 10u64.pow(digits) - 1, 10u64.pow(digits).wrapping_mul(7), u64::MAX]
+            {
+                let signed_value = value as i64;
+                assert_eq!(Out::text(|out| unsigned(out, value)), format!("{value}"));
+                assert_eq!(Out::text(|out| quoted_unsigned(out, value)), format!("\"{value}\""));
+                assert_eq!(Out::text(|out| signed(out, signed_value)), format!("{signed_value}"));
+                assert_eq!(
+                    Out::text(|out| quoted_signed(out, -signed_value)),
+                    format!("\"{}\"", -signed_value)
+                );
+            }
+        }
+        assert_eq!(Out::text(|out| signed(out, i64::MIN)), "-9223372036854775808");
+        assert_eq!(
+            Out::text(|out| quoted_large(out, i128::MIN)),
+            "\"-170141183460469231731687303715884105728\""
+        );
+        for value in 0..=255u8 {
+            assert_eq!(Out::text(|out| byte(out, value)), value.to_string());
+        }
+        assert_eq!(Out::text(|out| bytes(out, &[0, 10, 255, 9])), "0,10,255,9");
+        assert_eq!(Out::text(|out| bytes(out, &[])), "");
         assert_eq!((two_digits(7), two_digits(199)), (*b"07", *b"99"));
+    }
+
+    #[test]
+    fn hexadecimal_digits() {
+        assert_eq!(Out::text(|out| super::hex(out, &[0, 0x1f, 0xab], &hex::UPPER)), "\"001FAB\"");
+        assert_eq!(Out::text(|out| super::hex(out, &[0, 0x1f, 0xab], &hex::LOWER)), "\"001fab\"");
     }
 }

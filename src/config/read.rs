@@ -340,12 +340,12 @@ fn port(place: &Place<'_>, default: u16) -> u16 {
 
 /// What must fit together.
 fn check(top: &Place<'_>, config: &Config) {
-    if config.json == Json::Wharfkit {
-        let by = ["json", "deserializer", "compat"].into_iter().find(|key| top.at(key).is_given());
-        top.at(by.unwrap_or("json")).problem(
-            "asks for `json: wharfkit`, which this version does not write yet. It writes `json: abieos` only: \
-             add `json: abieos` if the consumers can read that",
-        );
+    if config.json == Json::Wharfkit && config.deserializer == Deserializer::Abieos {
+        let by = if top.at("json").is_given() { "`json: wharfkit`" } else { "`compat: parser2`" };
+        top.at("deserializer").problem(format!(
+            "`abieos` writes `json: abieos` only, and {by} asks for the other style: leave `deserializer` away, \
+             or set `json: abieos`"
+        ));
     }
     if config.max_message_bytes > usize::MAX as u64 {
         top.at("maxMessageBytes").problem("is more than this machine can address");

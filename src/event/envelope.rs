@@ -39,7 +39,7 @@ impl Envelope {
         fields.extend_from_slice(b"\",\"block_num\":");
         fields.extend_from_slice(&number);
         fields.extend_from_slice(b",\"block_time\":");
-        block_timestamp(&mut fields, header.slot);
+        fields.extend_from_slice(&block_timestamp(header.slot));
         fields.pop();
         fields.extend_from_slice(b"Z\",\"block_id\":\"");
         hex::write_lower(&mut fields, &block.id.0);

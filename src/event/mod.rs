@@ -30,7 +30,7 @@ pub use sink::{Chunk, EntryIds, Sink, Written};
 /// How events are written, the same for all blocks.
 #[derive(Debug, Clone, Default)]
 pub struct Style {
-    /// What decodes ABI data.
+    /// What decodes ABI data, and in which style.
     pub deserializer: Deserializer,
     /// Give a code's wasm and an account's ABI whole, instead of their size and hash.
     pub code_bytes: bool,
@@ -69,9 +69,9 @@ pub struct Block {
 // === impl ShipTypes ===
 
 impl ShipTypes {
-    /// From the node's protocol.
-    pub fn new(protocol: &Protocol) -> Result<ShipTypes, BadAbi> {
-        let abi = Abi::from_json(&protocol.abi)?;
+    /// From the node's protocol, its rows to be written as that deserializer writes.
+    pub fn new(protocol: &Protocol, deserializer: Deserializer) -> Result<ShipTypes, BadAbi> {
+        let abi = Abi::from_json(&protocol.abi, deserializer)?;
         let tables = protocol
             .tables
             .iter()

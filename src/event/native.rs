@@ -7,7 +7,7 @@ use super::decoded::{Failure, Reason, write_failure};
 use super::row::{write_present, write_twin};
 use super::sink::Sink;
 use super::{Block, RowType};
-use crate::abi::{self, block_timestamp};
+use crate::abi::{self, Deserializer, block_timestamp};
 use crate::cursor::{Cursor, CursorError};
 use crate::hex;
 use crate::name::Name;
@@ -60,7 +60,7 @@ impl Block {
             let start = out.len();
             let written = match version {
                 "account_v0" => write_account(body, out),
-                "code_v0" => write_code(body, out),
+                "code_v0" => write_code(body, self.style.deserializer, out),
                 _ => Ok(false),
             };
             match written {
@@ -139,7 +139,7 @@ fn write_account(body: &[u8], out: &mut Vec<u8>) -> Result<bool, CursorError> {
     let mut cursor = Cursor::new(body);
     write_name(out, b"{\"name\":\"", cursor.name()?);
     out.extend_from_slice(b"\",\"creation_date\":");
-    block_timestamp(out, cursor.u32()?);
+    out.extend_from_slice(&block_timestamp(cursor.u32()?));
     out.extend_from_slice(b",\"abi\":");
     write_size_and_hash(cursor.bytes()?, out);
     out.push(b'}');
@@ -147,14 +147,18 @@ fn write_account(body: &[u8], out: &mut Vec<u8>) -> Result<bool, CursorError> {
 }
 
 /// `code_v0` with its code's size and hash; false where it has not just these fields.
-fn write_code(body: &[u8], out: &mut Vec<u8>) -> Result<bool, CursorError> {
+fn write_code(body: &[u8], style: Deserializer, out: &mut Vec<u8>) -> Result<bool, CursorError> {
     let mut cursor = Cursor::new(body);
     out.extend_from_slice(b"{\"vm_type\":");
     decimal(out, cursor.u8()?.into());
     out.extend_from_slice(b",\"vm_version\":");
     decimal(out, cursor.u8()?.into());
     out.extend_from_slice(b",\"code_hash\":\"");
-    hex::write_upper(out, cursor.take(32)?);
+    let hash = cursor.take(32)?;
+    match style {
+        Deserializer::Wharfkit => hex::write_lower(out, hash),
+        Deserializer::Compiled | Deserializer::Abieos => hex::write_upper(out, hash),
+    }
     out.extend_from_slice(b"\",\"code\":");
     write_size_and_hash(cursor.bytes()?, out);
     out.push(b'}');

@@ -141,7 +141,7 @@ impl Intake {
         status: &StatusResult,
         asked: Option<u32>,
     ) -> Result<(), BadAbi> {
-        let ship = Arc::new(ShipTypes::new(&protocol)?);
+        let ship = Arc::new(ShipTypes::new(&protocol, self.style.deserializer)?);
         self.node = Some(Node {
             protocol,
             ship,

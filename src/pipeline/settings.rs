@@ -160,9 +160,10 @@ pub fn selection(config: &Config) -> Selection {
 /// How the configuration asks for them to be written.
 pub fn style(config: &Config) -> Style {
     Style {
-        deserializer: match config.deserializer {
-            config::Deserializer::Compiled => Deserializer::Compiled,
-            config::Deserializer::Abieos => Deserializer::Abieos,
+        deserializer: match (config.deserializer, config.json) {
+            (config::Deserializer::Abieos, _) => Deserializer::Abieos,
+            (config::Deserializer::Compiled, config::Json::Abieos) => Deserializer::Compiled,
+            (config::Deserializer::Compiled, config::Json::Wharfkit) => Deserializer::Wharfkit,
         },
         code_bytes: config.publish.code_bytes,
         no_abi_dead_letters: config.publish.no_abi_dead_letters,

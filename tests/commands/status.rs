@@ -99,3 +99,12 @@ async fn without_redis_or_chain_the_way_out_is_said() {
     assert!(said.contains("no connection to Redis") && said.lines().count() == 1, "{said}");
     assert!(said.contains(&world.redis.url()), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_are_listed_in_the_typescript_versions_words() {
+    let (world, _node) = World::mixed("").await;
+    let here = world.succeed(&["dead-letters", "list", "--sub", "parser", "--limit", "3", "--json"]).await;
+    assert_eq!(here.lines().count(), 3, "{here}");
+    let there = world.succeed(&["list-dead-letters", "--sub-id", "parser", "--limit", "3", "--json"]).await;
+    assert_eq!(there, here);
+}

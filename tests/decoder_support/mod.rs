@@ -6,6 +6,7 @@ pub mod ask;
 pub mod draft;
 pub mod generate;
 pub mod verdict;
+pub mod wharfkit;
 
 use std::path::PathBuf;
 
