@@ -71,7 +71,7 @@ async fn transactions(keys: &Keys) -> (Duration, u64) {
     for num in 1..=UNITS {
         let unit = Unit {
             again: false,
-            commands: vec![commands(keys, num)],
+            commands: commands(keys, num).into(),
             command_count: ENTRIES as usize,
             entries: ENTRIES,
             block: Position { num, id: CHAIN },

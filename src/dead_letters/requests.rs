@@ -245,7 +245,7 @@ impl Batch {
             resp::command(&mut out, &[b"XDEL", keys.replay.as_bytes(), own.to_string().as_bytes()]);
         }
         Unit {
-            commands: vec![out],
+            commands: out.into(),
             command_count: self.requests.len() * 4,
             entries: self.entries(),
             again: true,
