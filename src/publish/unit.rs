@@ -5,13 +5,14 @@ use std::str::FromStr;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::buffer::Buffer;
 use crate::block::Position;
 
 /// What one transaction or a share of it holds: a block, or a part of a large block.
 #[derive(Debug)]
 pub struct Unit {
     /// Whole RESP commands (XADDs, dead letters, ABI versions), written to the socket as they are.
-    pub commands: Vec<Vec<u8>>,
+    pub commands: Buffer,
     /// How many commands those are.
     pub command_count: usize,
     /// Entries they add to the events stream.
@@ -33,13 +34,6 @@ pub struct Unit {
     pub first_published: u32,
     /// Bytes in flight, given back once Redis has confirmed the unit.
     pub permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Unit {
-    /// Bytes of its commands.
-    pub fn bytes(&self) -> usize {
-        self.commands.iter().map(Vec::len).sum()
-    }
 }
 
 /// Who makes the entries' ids (`streamIds` in the configuration).
