@@ -161,7 +161,7 @@ fn damage(bench: &Bench, as_it_is: &Expected, every: u64, path: &Path) -> Result
 fn undecodable(ready: &Ready, most: usize) -> Vec<(usize, usize)> {
     let plan = &ready.block.plan;
     let places = plan.actions.iter().filter_map(|action| {
-        let trace = &action.trace;
+        let trace = &plan.action_traces[action.trace as usize];
         // What the chain itself acts on stays as it is.
         if trace.account == Name::literal("eosio") {
             return None;

@@ -201,7 +201,7 @@ impl Items {
     fn add_block(&mut self, ready: &Ready) -> Result<()> {
         let (plan, abis) = (&ready.block.plan, &ready.block.abis);
         for action in &plan.actions {
-            let trace = &action.trace;
+            let trace = &plan.action_traces[action.trace as usize];
             let in_force = abis.get(&trace.account);
             let version = in_force.and_then(|in_force| in_force.at(trace.receipt.global_sequence));
             let data = trace.data.of(&plan.traces);
