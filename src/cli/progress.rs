@@ -17,16 +17,6 @@ const DRAW: Duration = Duration::from_millis(500);
 /// Where there is none, the log says how far things are so often.
 const LOG: Duration = Duration::from_secs(10);
 
-/// A bar over block numbers; hidden where stderr is no terminal.
-pub(super) fn blocks(what: &'static str, last: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(last), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{prefix} block {pos} of {len}  {msg}") {
-        bar.set_style(style);
-    }
-    logging::above(&bar);
-    bar.with_prefix(what)
-}
-
 /// How far something is: a line at a terminal, a line in the log every now and then elsewhere.
 pub(super) struct Counter {
     what: &'static str,

@@ -90,6 +90,13 @@ impl Kind {
         }
     }
 
+    /// Whether an event's JSON begins with it.
+    pub fn begins(self, event: &[u8]) -> bool {
+        let kind =
+            event.strip_prefix(b"{\"kind\":\"").and_then(|rest| rest.strip_prefix(self.as_str().as_bytes()));
+        kind.is_some_and(|rest| rest.starts_with(b"\""))
+    }
+
     /// As in event ids.
     fn letter(self) -> u8 {
         match self {

@@ -9,6 +9,7 @@ use super::intake::Ready;
 use crate::abi::Deserializer;
 use crate::block::Checksum;
 use crate::chain::Fork;
+use crate::dead_letters::requests::Batch;
 use crate::event::{Block, EntryIds, Sink, write_block, write_fork};
 use crate::history::Version;
 use crate::keys::Keys;
@@ -21,6 +22,9 @@ use crate::resp;
 /// Decoded data in JSON takes about so many times the bytes of a part.
 const EXPANSION: usize = 4;
 
+/// About so many forks are kept in mind: those of years.
+const FORKS_KEPT: &[u8] = b"100000";
+
 /// ABI versions beyond so many bytes of commands are given a transaction of their own.
 const ABI_COMMAND_BYTES: usize = 4 << 20;
 
@@ -28,9 +32,11 @@ const ABI_COMMAND_BYTES: usize = 4 << 20;
 /// another thread costs more than it gains, as Redis takes longer for it. See docs/performance.md.
 const INLINE_BYTES: usize = 256 << 10;
 
-/// No more than so many bytes of decoded events wait for Redis, whatever the configuration allows: enough to keep it
-/// busy, and what lies no longer is still in the processor's cache when it is sent.
-const AHEAD_BYTES: usize = 16 << 20;
+/// No more than so many bytes of decoded events wait for Redis, whatever the configuration allows, and so many more for
+/// each decoding thread, which has a large part in hand: enough to keep both busy, and what lies no longer is still in the
+/// processor's cache when it is sent.
+const AHEAD_BYTES: usize = 8 << 20;
+const AHEAD_BYTES_A_THREAD: usize = 4 << 20;
 
 /// Units of one part, in order.
 pub enum Decoding {
@@ -94,7 +100,8 @@ impl Dispatch {
         budget_bytes: usize,
         queue: mpsc::Sender<Decoding>,
     ) -> Dispatch {
-        let budget_kib = (budget_bytes.min(AHEAD_BYTES) >> 10).max(1);
+        let ahead = AHEAD_BYTES + AHEAD_BYTES_A_THREAD * pool.current_num_threads();
+        let budget_kib = (budget_bytes.min(ahead) >> 10).clamp(1, u32::MAX as usize >> 4);
         Dispatch {
             pool,
             shared: Arc::new(shared),
@@ -115,7 +122,7 @@ impl Dispatch {
         received: Instant,
     ) -> Result<(), WriterGone> {
         let mut ids = self.ids(ready.position.num);
-        let compiled = ready.block.style.deserializer == Deserializer::Compiled;
+        let compiled = ready.block.style.deserializer != Deserializer::Abieos;
         let job = Arc::new(Job { ready, _frame: frame, shared: self.shared.clone() });
         let parts = job.ready.block.plan.parts.len();
         let mut from = 0;
@@ -131,7 +138,7 @@ impl Dispatch {
             let fork = job.ready.fork.as_ref().filter(|_| first);
             let mut before = Commands::default();
             if let Some((fork, contracts)) = fork {
-                before.undo(&self.shared.keys, fork, contracts);
+                before.undo(&self.shared.keys, fork, contracts, ids);
             }
             if last {
                 // Nothing of the block is final before its ABI versions are there.
@@ -188,6 +195,7 @@ impl Dispatch {
                     command_count: commands.count,
                     commands: commands.bytes.into(),
                     entries: 0,
+                    again: false,
                     block: job.ready.position,
                     last_irreversible: job.ready.last_irreversible,
                     part: Some(done),
@@ -201,6 +209,13 @@ impl Dispatch {
             }
         }
         Ok(before)
+    }
+
+    /// Has events of past blocks published again, behind the newest entry.
+    pub async fn again(&mut self, batch: Batch) -> Result<(), WriterGone> {
+        let permit = self.permit(batch.bytes()).await?;
+        let unit = batch.unit(&self.shared.keys, self.block_ids, &mut self.last_entry, Some(permit));
+        self.queue.send(Decoding::Done(vec![unit])).await.map_err(|_| WriterGone)
     }
 
     /// How many blocks were handed on so far.
@@ -230,13 +245,20 @@ impl Dispatch {
 // === impl Commands ===
 
 impl Commands {
-    /// Takes the ABI versions of a lost branch back.
-    fn undo(&mut self, keys: &Keys, fork: &Fork, contracts: &[Name]) {
+    /// Takes the ABI versions of a lost branch back, and keeps in mind which blocks were undone: under the id of the fork
+    /// event, which is the first of `ids`.
+    fn undo(&mut self, keys: &Keys, fork: &Fork, contracts: &[Name], ids: EntryIds) {
         let above = format!("({}", fork.common);
         for name in contracts {
             self.add(&[b"ZREMRANGEBYSCORE", keys.abi(*name).as_bytes(), above.as_bytes(), b"+inf"]);
         }
         self.add(&[b"ZREMRANGEBYSCORE", keys.abi_blocks.as_bytes(), above.as_bytes(), b"+inf"]);
+        let id = ids.first_id().map_or("*".to_owned(), |id| id.to_string());
+        let removed: Vec<String> = fork.removed.iter().map(Checksum::to_string).collect();
+        let (common, removed) = (fork.common.to_string(), removed.join(" "));
+        let stream = [b"XADD", keys.forks.as_bytes(), b"MAXLEN", b"~", FORKS_KEPT, id.as_bytes()];
+        let fields: [&[u8]; 4] = [b"common", common.as_bytes(), b"removed", removed.as_bytes()];
+        self.add(&[&stream[..], &fields[..]].concat());
     }
 
     /// Keeps an ABI version.
@@ -288,8 +310,7 @@ impl Job {
         let ready = &self.ready;
         let block: &Block = &ready.block;
         let fork = ready.fork.as_ref().filter(|_| share.part == 0).map(|(fork, _)| fork);
-        let mut out = self.shared.buffers.take();
-        out.reserve(share.bytes);
+        let mut out = self.shared.buffers.take(share.bytes);
         out.extend_from_slice(&share.before.bytes);
         let mut sink = Sink::stream(&self.shared.keys, share.ids, out);
         if let Some(fork) = fork {
@@ -320,6 +341,7 @@ impl Job {
                 command_count: std::mem::take(&mut before) + written.commands,
                 commands: chunk.bytes,
                 entries: written.entries,
+                again: false,
                 block: ready.position,
                 last_irreversible: ready.last_irreversible,
                 part: (!share.last || i + 1 < count).then_some(done),
