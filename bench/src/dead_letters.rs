@@ -121,7 +121,8 @@ fn undamaged(bench: &Bench) -> Result<Expected> {
         for part in 0..ready.block.plan.parts.len() {
             ready.block.write_part(part, &mut sink);
         }
-        letters += sink.finish().iter().map(|chunk| chunk.written.failures).sum::<u64>();
+        letters +=
+            sink.finish().iter().map(|chunk| chunk.written.counts.letters.iter().sum::<u64>()).sum::<u64>();
         expected.insert(ready.position.num, letters);
     })?;
     Ok(expected)
