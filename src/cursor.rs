@@ -5,10 +5,15 @@ use crate::block::{Checksum, Position};
 use crate::name::Name;
 
 /// Bytes and how far they have been read.
+///
+/// The short reads are always inlined, and the long ways out of them never: what they are called by reads hundreds of
+/// thousands of fields a second, and an error is far larger than most values.
 #[derive(Clone)]
 pub struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    /// What is left.
+    rest: &'a [u8],
+    /// How many bytes there were.
+    total: usize,
 }
 
 /// What was wrong with the bytes, and where.
@@ -41,92 +46,100 @@ type Result<T> = std::result::Result<T, CursorError>;
 impl<'a> Cursor<'a> {
     /// Starts at the first byte.
     pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor { bytes, at: 0 }
+        Cursor { rest: bytes, total: bytes.len() }
     }
 
     /// Starts at byte `at` (the end, if `at` lies behind it).
     pub fn starting_at(bytes: &'a [u8], at: usize) -> Cursor<'a> {
-        Cursor { bytes, at: at.min(bytes.len()) }
+        Cursor { rest: bytes.get(at..).unwrap_or_default(), total: bytes.len() }
     }
 
     /// Offset of the next byte.
-    #[inline]
+    #[inline(always)]
     pub fn at(&self) -> usize {
-        self.at
+        self.total - self.rest.len()
     }
 
     /// How many bytes are left.
-    #[inline]
+    #[inline(always)]
     pub fn left(&self) -> usize {
-        self.bytes.len() - self.at
+        self.rest.len()
     }
 
     /// An error about what stands at `at`.
     #[cold]
+    #[inline(never)]
     pub fn invalid<T>(at: usize, what: impl Into<String>) -> Result<T> {
         Err(CursorError::Invalid { at, what: what.into() })
     }
 
+    #[cold]
+    #[inline(never)]
+    fn truncated<T>(&self, needed: u64) -> Result<T> {
+        Err(CursorError::Truncated { at: self.at(), needed, left: self.left() })
+    }
+
     /// The next `count` bytes.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, count: u64) -> Result<&'a [u8]> {
-        if count > self.left() as u64 {
-            return Err(CursorError::Truncated { at: self.at, needed: count, left: self.left() });
+        match usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count)) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => self.truncated(count),
         }
-        let from = self.at;
-        self.at += count as usize;
-        Ok(&self.bytes[from..self.at])
     }
 
     /// Moves over the next `count` bytes.
-    #[inline]
+    #[inline(always)]
     pub fn skip(&mut self, count: u64) -> Result<()> {
         self.take(count).map(|_| ())
     }
 
-    #[inline]
+    #[inline(always)]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        match self.bytes[self.at..].first_chunk::<N>() {
-            Some(chunk) => {
-                self.at += N;
+        match self.rest.split_first_chunk::<N>() {
+            Some((chunk, rest)) => {
+                self.rest = rest;
                 Ok(*chunk)
             }
-            None => Err(CursorError::Truncated { at: self.at, needed: N as u64, left: self.left() }),
+            None => self.truncated(N as u64),
         }
     }
 
     /// One byte.
-    #[inline]
+    #[inline(always)]
     pub fn u8(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
 
     /// Two bytes.
-    #[inline]
+    #[inline(always)]
     pub fn u16(&mut self) -> Result<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
     /// Four bytes.
-    #[inline]
+    #[inline(always)]
     pub fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
     /// Eight bytes.
-    #[inline]
+    #[inline(always)]
     pub fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
     /// A name.
-    #[inline]
+    #[inline(always)]
     pub fn name(&mut self) -> Result<Name> {
         self.u64().map(Name)
     }
 
     /// A SHA-256 sum.
-    #[inline]
+    #[inline(always)]
     pub fn checksum(&mut self) -> Result<Checksum> {
         self.array().map(Checksum)
     }
@@ -137,24 +150,42 @@ impl<'a> Cursor<'a> {
     }
 
     /// A `bool`: one byte, 0 or 1.
-    #[inline]
+    #[inline(always)]
     pub fn bool(&mut self) -> Result<bool> {
-        let at = self.at;
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
-            other => Cursor::invalid(at, format!("{other} is no bool")),
+            other => self.no_bool(other),
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn no_bool(&self, byte: u8) -> Result<bool> {
+        Cursor::invalid(self.at() - 1, format!("{byte} is no bool"))
+    }
+
     /// A variable-length number of at most `bits` bits (32: `varuint32`; 64: the length of SHiP's traces and deltas).
-    #[inline]
+    #[inline(always)]
     fn varuint(&mut self, bits: u32) -> Result<u64> {
-        let from = self.at;
-        let first = self.u8()?;
-        if first < 0x80 {
-            return Ok(u64::from(first));
+        match self.rest {
+            [first @ 0..0x80, rest @ ..] => {
+                self.rest = rest;
+                Ok(u64::from(*first))
+            }
+            [first, second @ 0..0x80, rest @ ..] => {
+                self.rest = rest;
+                Ok(u64::from(first & 0x7f) | u64::from(*second) << 7)
+            }
+            _ => self.long_varuint(bits),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn long_varuint(&mut self, bits: u32) -> Result<u64> {
+        let from = self.at();
+        let first = self.u8()?;
         let mut value = u64::from(first & 0x7f);
         let mut shift = 7;
         loop {
@@ -172,34 +203,40 @@ impl<'a> Cursor<'a> {
     }
 
     /// A `varuint32`.
-    #[inline]
+    #[inline(always)]
     pub fn varuint32(&mut self) -> Result<u32> {
         self.varuint(32).map(|v| v as u32)
     }
 
     /// A 64-bit `varuint`.
-    #[inline]
+    #[inline(always)]
     pub fn varuint64(&mut self) -> Result<u64> {
         self.varuint(64)
     }
 
     /// Bytes behind their `varuint32` length (`bytes`, `string`).
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = self.varuint32()?;
         self.take(u64::from(length))
     }
 
     /// The number of items that follow, each of at least `least` bytes: more than can be there is an error.
-    #[inline]
+    #[inline(always)]
     pub fn count(&mut self, least: u64) -> Result<u32> {
-        let at = self.at;
+        let at = self.at();
         let count = self.varuint32()?;
         let needed = u64::from(count) * least;
         if needed > self.left() as u64 {
-            return Err(CursorError::Truncated { at, needed, left: self.left() });
+            return self.too_many(at, needed);
         }
         Ok(count)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn too_many(&self, at: usize, needed: u64) -> Result<u32> {
+        Err(CursorError::Truncated { at, needed, left: self.left() })
     }
 }
 

@@ -70,7 +70,7 @@ async fn transactions(keys: &Keys) -> (Duration, u64) {
     let (sender, mut units) = mpsc::channel(UNITS as usize);
     for num in 1..=UNITS {
         let unit = Unit {
-            commands: vec![commands(keys, num)],
+            commands: commands(keys, num).into(),
             command_count: ENTRIES as usize,
             entries: ENTRIES,
             block: Position { num, id: CHAIN },

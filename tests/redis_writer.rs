@@ -43,7 +43,7 @@ fn block(num: u32, before: u64, entries: u64) -> Unit {
         last = Some(id);
     }
     Unit {
-        commands: vec![commands],
+        commands: commands.into(),
         command_count: entries as usize,
         entries,
         block: at(num, 1),
@@ -299,7 +299,7 @@ async fn a_refused_command_stops_the_writer_with_nothing_of_its_transaction_appl
     let mut bad = block(11, 0, 2);
     let mut unknown = Vec::new();
     resp::command(&mut unknown, &[b"NOSUCHCOMMAND"]);
-    bad.commands.push(unknown);
+    bad.commands.extend_from_slice(&unknown);
     bad.command_count += 1;
     run.send(bad).await;
     run.sender.send(block(12, 0, 1)).await.ok();

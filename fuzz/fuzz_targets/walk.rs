@@ -23,6 +23,7 @@ use parser::history::{Fallback, History, InForce};
 use parser::keys::Keys;
 use parser::name::Name;
 use parser::plan::{Plan, Selection};
+use parser::publish::Buffer;
 use parser::ship::message::BlockResult;
 use rustc_hash::FxHashMap;
 
@@ -74,7 +75,7 @@ fuzz_target!(|input: &[u8]| {
             filter: Arc::new(Filter::new(Vec::new(), Vec::new())),
         };
         let mut sink = if keep {
-            Sink::stream(&taught.keys, EntryIds::Block { first: 7, next: 1 }, Vec::new())
+            Sink::stream(&taught.keys, EntryIds::Block { first: 7, next: 1 }, Buffer::default())
         } else {
             Sink::lines()
         };

@@ -39,8 +39,9 @@ pub use subscriptions::{
 };
 pub use verify::VerifyArgs;
 
-/// Threads for sockets and timers.
-const IO_THREADS: usize = 2;
+/// Threads for sockets and timers, beside the main thread, on which the command itself runs. With one, what concerns
+/// Redis is never handed from thread to thread.
+const IO_THREADS: usize = 1;
 
 /// Reads blocks from an Antelope node's state history plugin, decodes every action and table row with the ABI in
 /// force at that moment, and publishes the events to Redis Streams, exactly once.

@@ -12,7 +12,7 @@ use crate::walk::{auth_sequence, authorization};
 
 impl Block {
     pub(super) fn write_action(&self, action: &Action, sink: &mut Sink) {
-        let trace = &action.trace;
+        let trace = &self.plan.action_traces[action.trace as usize];
         let receipt = &trace.receipt;
         let traces = &self.plan.traces[..];
         let version = self.abis.get(&trace.account).and_then(|in_force| in_force.at(receipt.global_sequence));

@@ -58,7 +58,7 @@ impl Block {
 pub(super) fn write_twin(table: &Table, row: Row<'_>, out: &mut Vec<u8>) {
     if row.present
         && !table.removed.is_empty()
-        && table.kind.key(row.data).is_ok_and(|key| table.removed.contains(key))
+        && table.kind.key(row.data).is_ok_and(|key| table.removed.contains(&key))
     {
         out.extend_from_slice(b":1");
     }

@@ -6,7 +6,7 @@ use super::decoded::Failure;
 use super::envelope::Head;
 use crate::hex;
 use crate::keys::Keys;
-use crate::publish::EntryId;
+use crate::publish::{Buffer, EntryId};
 use crate::resp;
 
 /// The ids that entries get.
@@ -39,7 +39,7 @@ pub struct Written {
 /// Commands or lines, and what they are.
 pub struct Chunk {
     /// The commands or lines.
-    pub bytes: Vec<u8>,
+    pub bytes: Buffer,
     /// How much they are.
     pub written: Written,
 }
@@ -47,7 +47,7 @@ pub struct Chunk {
 /// See the module's documentation.
 pub struct Sink {
     /// The commands or lines of the chunk being written.
-    pub(super) out: Vec<u8>,
+    pub(super) out: Buffer,
     /// Chunks that are full.
     full: Vec<Chunk>,
     framing: Framing,
@@ -96,11 +96,11 @@ const FAILURES_TTL_SECONDS: u64 = 24 * 60 * 60;
 impl Sink {
     /// One JSON object a line.
     pub fn lines() -> Sink {
-        Sink::with(Framing::Lines, Vec::new())
+        Sink::with(Framing::Lines, Buffer::default())
     }
 
     /// Commands for Redis, behind those in `out`.
-    pub fn stream(keys: &Keys, ids: EntryIds, out: Vec<u8>) -> Sink {
+    pub fn stream(keys: &Keys, ids: EntryIds, out: Buffer) -> Sink {
         let mut events = Vec::new();
         resp::start(&mut events, 5);
         resp::bulk(&mut events, b"XADD");
@@ -137,7 +137,7 @@ impl Sink {
         self.skip = count;
     }
 
-    fn with(framing: Framing, out: Vec<u8>) -> Sink {
+    fn with(framing: Framing, out: Buffer) -> Sink {
         Sink {
             out,
             full: Vec::new(),
@@ -154,7 +154,8 @@ impl Sink {
     #[inline]
     pub(super) fn begin(&mut self, head: &Head) {
         if self.out.len() > CHUNK_BYTES && matches!(self.framing, Framing::Stream(_)) {
-            self.cut();
+            let next = self.out.another();
+            self.cut(next);
         }
         self.start = self.out.len();
         if let Framing::Stream(stream) = &self.framing {
@@ -235,9 +236,9 @@ impl Sink {
         stream.letter_commands += 2;
     }
 
-    /// Ends the chunk, with its dead letters.
+    /// Ends the chunk, with its dead letters; what comes then goes into `next`.
     #[cold]
-    fn cut(&mut self) {
+    fn cut(&mut self, next: Buffer) {
         if let Framing::Stream(stream) = &mut self.framing
             && !stream.letters.is_empty()
         {
@@ -245,13 +246,13 @@ impl Sink {
             self.out.extend_from_slice(&stream.expire);
             self.written.commands += std::mem::take(&mut stream.letter_commands) + 1;
         }
-        let (bytes, written) = (std::mem::take(&mut self.out), std::mem::take(&mut self.written));
+        let (bytes, written) = (std::mem::replace(&mut self.out, next), std::mem::take(&mut self.written));
         self.full.push(Chunk { bytes, written });
     }
 
     /// What was written: at least one chunk, and one alone of lines.
     pub fn finish(mut self) -> Vec<Chunk> {
-        self.cut();
+        self.cut(Buffer::default());
         self.full
     }
 }

@@ -1,4 +1,4 @@
-//! Hands the parts of blocks to the decoding threads and their results, in order, to the writer.
+//! Decodes the parts of blocks, large ones on the decoding threads, and hands the results, in order, to the writer.
 
 use std::sync::Arc;
 
@@ -6,13 +6,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::intake::Ready;
 use super::stats::Stats;
+use crate::abi::Deserializer;
 use crate::block::Checksum;
 use crate::chain::Fork;
 use crate::event::{Block, EntryIds, Sink, write_block, write_fork};
 use crate::history::Version;
 use crate::keys::Keys;
 use crate::name::Name;
-use crate::publish::{EntryId, Unit};
+use crate::publish::{Buffers, EntryId, Unit};
 use crate::resp;
 
 /// Decoded data in JSON takes about so many times the bytes of a part.
@@ -21,8 +22,23 @@ const EXPANSION: usize = 4;
 /// ABI versions beyond so many bytes of commands are given a transaction of their own.
 const ABI_COMMAND_BYTES: usize = 4 << 20;
 
-/// The decoded units to come, in order.
-pub type Decoding = oneshot::Receiver<Vec<Unit>>;
+/// A part of up to so many bytes (a third of a millisecond) is decoded at once, by who reads the node: handing it to
+/// another thread costs more than it gains, as Redis takes longer for it. See docs/performance.md.
+const INLINE_BYTES: usize = 256 << 10;
+
+/// No more than so many bytes of decoded events wait for Redis, whatever the configuration allows, and so many more for
+/// each decoding thread, which has a large part in hand: enough to keep both busy, and what lies no longer is still in the
+/// processor's cache when it is sent.
+const AHEAD_BYTES: usize = 8 << 20;
+const AHEAD_BYTES_A_THREAD: usize = 4 << 20;
+
+/// Units of one part, in order.
+pub enum Decoding {
+    /// They are there.
+    Done(Vec<Unit>),
+    /// A decoding thread has the part.
+    Running(oneshot::Receiver<Vec<Unit>>),
+}
 
 /// See the module's documentation.
 pub struct Dispatch {
@@ -50,6 +66,8 @@ pub struct Shared {
     pub block_events: bool,
     /// Where what could not be decoded is counted.
     pub stats: Arc<Stats>,
+    /// What the commands are written into.
+    pub buffers: Buffers,
 }
 
 /// The writer is gone: nothing can be published any more.
@@ -67,7 +85,7 @@ struct Commands {
 // === impl Dispatch ===
 
 impl Dispatch {
-    /// Goes on behind `last_entry`. `budget_bytes` bounds the decoded bytes waiting for Redis.
+    /// Goes on behind `last_entry`. `budget_bytes` bounds the decoded bytes waiting for Redis, beside a bound of its own.
     pub fn new(
         pool: Arc<rayon::ThreadPool>,
         shared: Shared,
@@ -76,7 +94,8 @@ impl Dispatch {
         budget_bytes: usize,
         queue: mpsc::Sender<Decoding>,
     ) -> Dispatch {
-        let budget_kib = (budget_bytes >> 10).clamp(1, u32::MAX as usize >> 4);
+        let ahead = AHEAD_BYTES + AHEAD_BYTES_A_THREAD * pool.current_num_threads();
+        let budget_kib = (budget_bytes.min(ahead) >> 10).clamp(1, u32::MAX as usize >> 4);
         Dispatch {
             pool,
             shared: Arc::new(shared),
@@ -92,6 +111,7 @@ impl Dispatch {
     /// Has a block decoded and published. `frame` is given back when its bytes are no longer needed.
     pub async fn block(&mut self, ready: Ready, frame: OwnedSemaphorePermit) -> Result<(), WriterGone> {
         let mut ids = self.ids(ready.position.num);
+        let compiled = ready.block.style.deserializer != Deserializer::Abieos;
         let job = Arc::new(Job { ready, _frame: frame, shared: self.shared.clone() });
         let parts = job.ready.block.plan.parts.len();
         let mut from = 0;
@@ -115,20 +135,26 @@ impl Dispatch {
             }
             let entries =
                 planned - done + u64::from(fork.is_some()) + u64::from(last && self.shared.block_events);
-            let bytes = job.ready.block.plan.parts[part].bytes * EXPANSION + before.bytes.len();
+            let planned_bytes = job.ready.block.plan.parts[part].bytes;
+            let bytes = planned_bytes * EXPANSION + before.bytes.len();
             let permit = self.permit(bytes).await?;
             let start = ids;
             ids = ids.after(entries);
             if entries > 0 {
                 self.last_entry = start.after(entries - 1).first_id().or(self.last_entry);
             }
-            let share = Share { part, from: from + done, skip: done, last, before, ids: start };
-            let (decoded, decoding) = oneshot::channel();
-            let job = job.clone();
-            self.pool.spawn(move || {
-                // Nobody waits for it any more when the writer has stopped.
-                let _ = decoded.send(job.units(share, permit));
-            });
+            let share = Share { part, from: from + done, skip: done, last, before, ids: start, bytes };
+            let decoding = if planned_bytes <= INLINE_BYTES && compiled {
+                Decoding::Done(job.units(share, permit))
+            } else {
+                let (decoded, decoding) = oneshot::channel();
+                let job = job.clone();
+                self.pool.spawn(move || {
+                    // Nobody waits for it any more when the writer has stopped.
+                    let _ = decoded.send(job.units(share, permit));
+                });
+                Decoding::Running(decoding)
+            };
             self.queue.send(decoding).await.map_err(|_| WriterGone)?;
             from = to;
         }
@@ -152,7 +178,7 @@ impl Dispatch {
                 let permit = self.permit(commands.bytes.len()).await?;
                 let unit = Unit {
                     command_count: commands.count,
-                    commands: vec![commands.bytes],
+                    commands: commands.bytes.into(),
                     entries: 0,
                     block: job.ready.position,
                     last_irreversible: job.ready.last_irreversible,
@@ -162,9 +188,7 @@ impl Dispatch {
                     first_published: job.ready.first_published,
                     permit: Some(permit),
                 };
-                let (decoded, decoding) = oneshot::channel();
-                let _ = decoded.send(vec![unit]);
-                self.queue.send(decoding).await.map_err(|_| WriterGone)?;
+                self.queue.send(Decoding::Done(vec![unit])).await.map_err(|_| WriterGone)?;
             }
         }
         Ok(before)
@@ -240,6 +264,8 @@ struct Share {
     last: bool,
     before: Commands,
     ids: EntryIds,
+    /// About how many bytes its commands will have.
+    bytes: usize,
 }
 
 // === impl Job ===
@@ -250,7 +276,9 @@ impl Job {
         let ready = &self.ready;
         let block: &Block = &ready.block;
         let fork = ready.fork.as_ref().filter(|_| share.part == 0).map(|(fork, _)| fork);
-        let mut sink = Sink::stream(&self.shared.keys, share.ids, share.before.bytes);
+        let mut out = self.shared.buffers.take(share.bytes);
+        out.extend_from_slice(&share.before.bytes);
+        let mut sink = Sink::stream(&self.shared.keys, share.ids, out);
         if let Some(fork) = fork {
             write_fork(&self.shared.chain_id, fork, &ready.position, &mut sink);
         }
@@ -278,7 +306,7 @@ impl Job {
             ids = ids.after(written.entries);
             units.push(Unit {
                 command_count: std::mem::take(&mut before) + written.commands,
-                commands: vec![chunk.bytes],
+                commands: chunk.bytes,
                 entries: written.entries,
                 block: ready.position,
                 last_irreversible: ready.last_irreversible,

@@ -25,7 +25,7 @@ use crate::config::Config;
 use crate::history::{History, Store, edits};
 use crate::keys::Keys;
 use crate::publish::writer::{self, Progress};
-use crate::publish::{Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
+use crate::publish::{Buffers, Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
 use crate::ship::connection::Connection;
 use crate::ship::node::{ExpectedChain, Node, NodeError};
 use crate::shutdown::Shutdown;
@@ -416,6 +416,7 @@ impl Pipeline<'_> {
             chain_id: self.chain_id,
             block_events: selection.blocks,
             stats: self.stats.clone(),
+            buffers: Buffers::default(),
         };
         let half = (self.config.max_in_flight_bytes / 2) as usize;
         let frames_kib = u32::try_from(half >> 10).unwrap_or(u32::MAX).max(1);
@@ -446,7 +447,13 @@ impl Pipeline<'_> {
 /// Hands decoded units on in the order of their blocks.
 async fn forward(mut decoding: mpsc::Receiver<Decoding>, units: mpsc::Sender<Unit>) {
     while let Some(part) = decoding.recv().await {
-        let Ok(decoded) = part.await else { return };
+        let decoded = match part {
+            Decoding::Done(units) => units,
+            Decoding::Running(part) => match part.await {
+                Ok(units) => units,
+                Err(_) => return,
+            },
+        };
         for unit in decoded {
             if units.send(unit).await.is_err() {
                 return;

@@ -1,7 +1,7 @@
 //! Which action traces are events: notifications are folded into the action they tell of, events
 //! come in order of execution, and ABIs that the block sets are noted.
 
-use super::{Action, Plan, Selection, SetAbi};
+use super::{Action, Contract, Plan, Selection, SetAbi};
 use crate::cursor::{Cursor, CursorError};
 use crate::name::Name;
 use crate::ship::protocol::Protocol;
@@ -10,6 +10,18 @@ use crate::walk::{ActionTrace, transactions};
 const EOSIO: Name = Name::literal("eosio");
 const SETABI: Name = Name::literal("setabi");
 
+/// An action's trace takes about so many bytes, or more: room for what comes of it is made at once, not bit by bit.
+const TRACE_BYTES: usize = 300;
+
+/// Space used again for each transaction.
+#[derive(Default)]
+struct Scratch {
+    /// See [`own_actions`].
+    own: Vec<usize>,
+    /// Who was told of which action: its index, the notification's global sequence, and who.
+    told: Vec<(usize, u64, Name)>,
+}
+
 impl Plan {
     pub(super) fn add_actions(
         &mut self,
@@ -17,13 +29,15 @@ impl Plan {
         selection: &Selection,
         traces: &[u8],
     ) -> Result<(), CursorError> {
-        let mut scratch = Vec::new();
-        let mut own = Vec::new();
+        let likely = traces.len() / TRACE_BYTES;
+        let mut all = Vec::with_capacity(likely);
+        self.actions.reserve(likely);
+        self.notified.reserve(likely);
+        let mut scratch = Scratch::default();
         let mut bad_setabi = None;
-        transactions(traces, &protocol.walk, &mut scratch, |id, actions| {
-            own_actions(actions, &mut own);
-            for action in actions.iter() {
-                self.note_sequence(action);
+        transactions(traces, &protocol.walk, &mut all, |id, all, first| {
+            let actions = &all[first..];
+            for action in actions {
                 if action.receiver == EOSIO && action.account == EOSIO && action.name == SETABI {
                     match set_abi(traces, action) {
                         Ok(set) => self.setabis.push(set),
@@ -31,63 +45,88 @@ impl Plan {
                     }
                 }
             }
-            let transaction = self.transactions.len() as u32;
-            self.transactions.push(id);
+            let events = self.actions.len();
             if selection.actions {
-                self.add_events(selection, transaction, actions, &own);
+                self.add_events(selection, actions, first, &mut scratch);
             }
+            self.note_contracts(actions, first, events);
+            in_order_of_execution(&mut self.actions[events..], all);
+            self.transactions.push(id);
         })?;
         if let Some(error) = bad_setabi {
             return Err(error);
         }
         // Transactions run one after the other, so this is the order already; the promise of order does not rest on it.
-        self.actions.sort_by_key(|action| action.trace.receipt.global_sequence);
+        in_order_of_execution(&mut self.actions, &all);
         self.setabis.sort_by_key(|set| set.global_sequence);
-        for action in &self.actions {
-            self.contracts.entry(action.trace.account).or_default().decoded = true;
-        }
+        self.action_traces = all;
         Ok(())
     }
 
-    /// Adds the events of one transaction, whose actions are in order of their ordinals.
+    /// Adds the events of one transaction, whose actions are in order of their ordinals; `first` is the first one's place.
     fn add_events(
         &mut self,
         selection: &Selection,
-        transaction: u32,
         actions: &[ActionTrace],
-        own: &[usize],
+        first: usize,
+        scratch: &mut Scratch,
     ) {
-        // Who was told of which action, in order of execution.
-        let mut told: Vec<_> = (0..actions.len())
-            .filter(|&i| own[i] != i)
-            .map(|i| (own[i], actions[i].receipt.global_sequence, actions[i].receiver))
-            .collect();
+        let Scratch { own, told } = scratch;
+        own_actions(actions, own);
+        // In order of execution.
+        told.clear();
+        told.extend(
+            (0..actions.len())
+                .filter(|&i| own[i] != i)
+                .map(|i| (own[i], actions[i].receipt.global_sequence, actions[i].receiver)),
+        );
         told.sort_unstable_by_key(|&(index, sequence, _)| (index, sequence));
-        let mut told = told.into_iter().peekable();
+        let mut told = told.iter().peekable();
+        let transaction = self.transactions.len() as u32;
         for (index, trace) in actions.iter().enumerate() {
-            let first = self.notified.len();
+            let names = self.notified.len();
             if own[index] == index {
-                while let Some((_, _, receiver)) = told.next_if(|&(of, _, _)| of == index) {
-                    self.notified.push(receiver);
+                while let Some((_, _, receiver)) = told.next_if(|(of, _, _)| *of == index) {
+                    self.notified.push(*receiver);
                 }
             } else if !selection.notifications {
                 continue;
             }
-            let notified = &self.notified[first..];
+            let notified = &self.notified[names..];
             if selection.filter.action(trace.account, trace.name, trace.receiver, notified) {
-                let notified = (first as u32, notified.len() as u32);
-                self.actions.push(Action { trace: *trace, transaction, notified });
+                let notified = (names as u32, notified.len() as u32);
+                self.actions.push(Action { trace: (first + index) as u32, transaction, notified });
             } else {
-                self.notified.truncate(first);
+                self.notified.truncate(names);
             }
         }
     }
 
-    fn note_sequence(&mut self, action: &ActionTrace) {
-        let seen = (action.receipt.global_sequence, action.receipt.abi_sequence);
-        let sequences = &mut self.contract(action.account).abi_sequence;
-        match sequences {
-            None => *sequences = Some([seen, seen]),
+    /// Notes a transaction's contracts: their ABI sequences, and which of them its events, from place `events` on, need
+    /// the ABI of.
+    fn note_contracts(&mut self, actions: &[ActionTrace], first: usize, events: usize) {
+        let mut events = self.actions[events..].iter().map(|event| event.trace as usize - first).peekable();
+        let mut end = 0;
+        // Notifications stand behind what they tell of.
+        for run in actions.chunk_by(|one, next| one.account == next.account) {
+            end += run.len();
+            let contract = self.contracts.entry(run[0].account).or_default();
+            while events.next_if(|&event| event < end).is_some() {
+                contract.decoded = true;
+            }
+            for action in run {
+                contract.note_sequence(action.receipt.global_sequence, action.receipt.abi_sequence);
+            }
+        }
+    }
+}
+
+impl Contract {
+    #[inline]
+    fn note_sequence(&mut self, global: u64, abi: u32) {
+        let seen = (global, abi);
+        match &mut self.abi_sequence {
+            None => self.abi_sequence = Some([seen, seen]),
             Some([first, last]) => {
                 if seen.0 < first.0 {
                     *first = seen;
@@ -97,6 +136,14 @@ impl Plan {
                 }
             }
         }
+    }
+}
+
+/// Sorts events; mostly they are in order already.
+fn in_order_of_execution(events: &mut [Action], traces: &[ActionTrace]) {
+    let sequence = |event: &Action| traces[event.trace as usize].receipt.global_sequence;
+    if !events.is_sorted_by_key(sequence) {
+        events.sort_by_key(sequence);
     }
 }
 

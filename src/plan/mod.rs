@@ -17,7 +17,7 @@ use crate::name::Name;
 use crate::ship::protocol::Protocol;
 use crate::walk::{ActionTrace, Header, Span};
 
-pub use rows::TableKind;
+pub use rows::{RowKey, TableKind};
 
 /// Which events are published.
 #[derive(Debug, Clone)]
@@ -66,6 +66,8 @@ pub struct Plan {
     pub deltas: Bytes,
     /// Ids of the transactions that `actions` points to.
     pub transactions: Vec<Checksum>,
+    /// The actions that took effect, those of a transaction in order of their ordinals.
+    pub action_traces: Vec<ActionTrace>,
     /// The action events, in order of execution.
     pub actions: Vec<Action>,
     /// Who was notified, by ranges in `actions`.
@@ -95,8 +97,8 @@ pub struct Counts {
 
 /// An action event.
 pub struct Action {
-    /// The trace it is made of.
-    pub trace: ActionTrace,
+    /// Index of the trace it is made of.
+    pub trace: u32,
     /// Index of its transaction's id.
     pub transaction: u32,
     /// Index of the first name, and number of names, in `notified`.
@@ -110,7 +112,7 @@ pub struct Table {
     /// Its name.
     pub name: String,
     /// Keys of the rows that were removed: one made again in the same block is its twin.
-    pub removed: FxHashSet<Box<[u8]>>,
+    pub removed: FxHashSet<RowKey>,
 }
 
 /// Rows that stand behind one another in a table.
@@ -189,6 +191,7 @@ impl Plan {
             traces: Bytes::new(),
             deltas: Bytes::new(),
             transactions: Vec::new(),
+            action_traces: Vec::new(),
             actions: Vec::new(),
             notified: Vec::new(),
             tables: Vec::new(),
@@ -202,7 +205,8 @@ impl Plan {
         if !traces.is_empty() {
             plan.add_actions(protocol, selection, &traces).map_err(PlanError::Traces)?;
             for (i, action) in plan.actions.iter().enumerate() {
-                let bytes = action.trace.data.len() + action.trace.return_value.len() + EVENT_BYTES;
+                let trace = &plan.action_traces[action.trace as usize];
+                let bytes = trace.data.len() + trace.return_value.len() + EVENT_BYTES;
                 parts.open(bytes).add_action(i, bytes);
             }
         }

@@ -26,6 +26,10 @@ pub enum TableKind {
     Singleton,
 }
 
+/// The bytes at the start of a row that tell it from the others of its table, and zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RowKey([u8; 40]);
+
 // === impl TableKind ===
 
 impl TableKind {
@@ -59,11 +63,22 @@ impl TableKind {
         }
     }
 
-    /// The bytes that tell which row it is.
-    pub fn key(self, row: &[u8]) -> Result<&[u8], CursorError> {
+    /// Whether the row is long enough.
+    #[inline]
+    fn check(self, row: &[u8]) -> Result<(), CursorError> {
         let mut cursor = Cursor::new(row);
         cursor.varuint32()?;
-        cursor.take(self.key_len() as u64)
+        cursor.skip(self.key_len() as u64)
+    }
+
+    /// What tells which row it is.
+    pub fn key(self, row: &[u8]) -> Result<RowKey, CursorError> {
+        let mut cursor = Cursor::new(row);
+        cursor.varuint32()?;
+        let bytes = cursor.take(self.key_len() as u64)?;
+        let mut padded = [0; 40];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        Ok(RowKey(padded))
     }
 }
 
@@ -80,7 +95,7 @@ impl Plan {
         tables(deltas, &protocol.walk, |table| {
             let kind = TableKind::of(table.name);
             let index = self.tables.len() as u32;
-            let mut removed = FxHashSet::default();
+            let mut removed: FxHashSet<RowKey> = FxHashSet::default();
             let rows = if kind == TableKind::ContractRow {
                 let out = selection.deltas.then_some(&mut of_contracts);
                 self.contract_rows(selection, Runs::new(index, selection, table.rows, out), &mut removed)?
@@ -100,7 +115,7 @@ impl Plan {
         &mut self,
         selection: &Selection,
         mut runs: Runs<'a, '_>,
-        removed: &mut FxHashSet<Box<[u8]>>,
+        removed: &mut FxHashSet<RowKey>,
     ) -> Result<Rows<'a>, CursorError> {
         let mut known = None;
         while let Some((at, row)) = runs.next()? {
@@ -111,7 +126,7 @@ impl Plan {
             }
             runs.entry();
             if !row.present {
-                removed.insert(TableKind::ContractRow.key(row.data)?.into());
+                removed.insert(TableKind::ContractRow.key(row.data)?);
             }
             if known != Some(code) {
                 known = Some(code);
@@ -126,10 +141,10 @@ impl Plan {
         kind: TableKind,
         accounts: bool,
         mut runs: Runs<'a, '_>,
-        removed: &mut FxHashSet<Box<[u8]>>,
+        removed: &mut FxHashSet<RowKey>,
     ) -> Result<Rows<'a>, CursorError> {
         while let Some((at, row)) = runs.next()? {
-            let key = kind.key(row.data).map_err(|e| in_row(at, &e))?;
+            kind.check(row.data).map_err(|e| in_row(at, &e))?;
             if accounts && row.present {
                 let AccountRow { name, abi } = AccountRow::read(row.data).map_err(|e| in_row(at, &e))?;
                 // It ends the row.
@@ -141,7 +156,7 @@ impl Plan {
             }
             runs.entry();
             if !row.present {
-                removed.insert(key.into());
+                removed.insert(kind.key(row.data)?);
             }
         }
         Ok(runs.finish())

@@ -4,6 +4,7 @@
 //! ([`startup`]), reads the checkpoint ([`checkpoint`]) and hands its blocks as [`unit::Unit`]s to the writer ([`writer`]), which commits one
 //! transaction after the other. After any failure all of that begins anew, in this order.
 
+mod buffer;
 pub mod checkpoint;
 pub mod checks;
 pub mod connection;
@@ -18,6 +19,7 @@ mod transaction;
 pub mod unit;
 pub mod writer;
 
+pub use buffer::{Buffer, Buffers};
 pub use checkpoint::Checkpoint;
 pub use failure::Failure;
 pub use lease::Lease;

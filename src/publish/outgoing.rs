@@ -5,13 +5,15 @@ use std::io::{self, IoSlice};
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
+use super::buffer::Buffer;
+
 /// How many pieces go into one system call.
 const SLICES: usize = 32;
 
 /// Pieces to be written in order, none of them copied.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    pieces: VecDeque<Vec<u8>>,
+    pieces: VecDeque<Buffer>,
     /// Bytes of the first piece already written.
     written: usize,
     /// Written, but perhaps still held back by TLS.
@@ -20,7 +22,7 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// Adds a piece.
-    pub fn push(&mut self, piece: Vec<u8>) {
+    pub fn push(&mut self, piece: Buffer) {
         if !piece.is_empty() {
             self.pieces.push_back(piece);
         }
@@ -74,7 +76,7 @@ mod tests {
         for i in 0..100u8 {
             let piece = vec![i; usize::from(i) % 11];
             expected.extend_from_slice(&piece);
-            out.push(piece);
+            out.push(piece.into());
         }
         let reader = tokio::spawn(async move {
             let mut seen = Vec::new();

@@ -9,6 +9,7 @@
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::buffer::Buffer;
 use super::failure::Failure;
 use super::lease::LEASE_MS;
 use super::unit::{EntryId, Unit};
@@ -73,9 +74,9 @@ impl Transaction {
     }
 
     /// Counts a unit in and gives its commands, to be written as they are.
-    pub fn add(&mut self, unit: Unit) -> Vec<Vec<u8>> {
+    pub fn add(&mut self, unit: Unit) -> Buffer {
         self.commands += unit.command_count;
-        self.bytes += unit.bytes();
+        self.bytes += unit.commands.len();
         self.entries += unit.entries;
         self.units += 1;
         self.blocks += u64::from(unit.part.is_none());

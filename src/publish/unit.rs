@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::buffer::Buffer;
 use crate::block::Position;
 use crate::config;
 
@@ -12,7 +13,7 @@ use crate::config;
 #[derive(Debug)]
 pub struct Unit {
     /// Whole RESP commands (XADDs, dead letters, ABI versions), written to the socket as they are.
-    pub commands: Vec<Vec<u8>>,
+    pub commands: Buffer,
     /// How many commands those are.
     pub command_count: usize,
     /// Entries they add to the events stream.
@@ -34,13 +35,6 @@ pub struct Unit {
     pub first_published: u32,
     /// Bytes in flight, given back once Redis has confirmed the unit.
     pub permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Unit {
-    /// Bytes of its commands.
-    pub fn bytes(&self) -> usize {
-        self.commands.iter().map(Vec::len).sum()
-    }
 }
 
 /// Who makes the entries' ids (`streamIds` in the configuration).

@@ -221,7 +221,7 @@ impl<'a> Writer<'a> {
 
     /// Adds a unit to the open transaction, or holds it back for the next one.
     fn take(&mut self, unit: Unit) {
-        let bytes = unit.bytes();
+        let bytes = unit.commands.len();
         let alone = unit.part.is_some() || bytes > JOIN_BYTES;
         let mut open = self.open.take().unwrap_or_else(|| self.begin());
         let fits = open.units == 0
@@ -231,9 +231,7 @@ impl<'a> Writer<'a> {
                 || open.commands + unit.command_count > JOIN_COMMANDS);
         if fits {
             let count = unit.command_count;
-            for piece in open.add(unit) {
-                self.out.push(piece);
-            }
+            self.out.push(open.add(unit));
             self.newest = open.state;
             self.queue(count);
             if alone {
@@ -252,7 +250,7 @@ impl<'a> Writer<'a> {
         }
         let mut piece = Vec::new();
         transaction::begin(&mut piece, &self.settings.keys);
-        self.out.push(piece);
+        self.out.push(piece.into());
         self.due.extend([Due::Done, Due::Holder, Due::LastEntry { left: 1, id: None }, Due::Done]);
         Transaction::new(self.newest)
     }
@@ -263,7 +261,7 @@ impl<'a> Writer<'a> {
         }
         let mut piece = Vec::new();
         let count = open.close(&mut piece, &self.settings.keys, &self.settings.selection);
-        self.out.push(piece);
+        self.out.push(piece.into());
         self.queue(count);
     }
 
@@ -286,7 +284,7 @@ impl<'a> Writer<'a> {
             }
             let mut piece = Vec::new();
             resp::command(&mut piece, &[b"EXEC"]);
-            self.out.push(piece);
+            self.out.push(piece.into());
             self.due.push_back(Due::Executed { commands: open.commands, left: None, error: None, length: 0 });
             self.running = Some(open);
         }

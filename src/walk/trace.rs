@@ -65,13 +65,13 @@ pub struct Receipt {
     pub abi_sequence: u32,
 }
 
-/// Calls `each` with every transaction that was executed: its id and its actions with a receipt, in
-/// order of their ordinals. `actions` is scratch space, left with the last transaction's.
+/// Appends the actions of every transaction that was executed to `actions`, those with a receipt, in order of their
+/// ordinals, and calls `each` with the transaction's id and the place of its first action, then the last one there is.
 pub fn transactions(
     traces: &[u8],
     variants: &WalkVariants,
     actions: &mut Vec<ActionTrace>,
-    mut each: impl FnMut(Checksum, &mut [ActionTrace]),
+    mut each: impl FnMut(Checksum, &[ActionTrace], usize),
 ) -> Result<()> {
     if u32::try_from(traces.len()).is_err() {
         return Cursor::invalid(
@@ -81,10 +81,10 @@ pub fn transactions(
     }
     let mut cursor = Cursor::new(traces);
     for _ in 0..cursor.count(1)? {
-        actions.clear();
-        let (id, status) = transaction(&mut cursor, variants, actions, 0)?;
-        if status == EXECUTED && !actions.is_empty() {
-            each(id, actions);
+        let first = actions.len();
+        let id = transaction(&mut cursor, variants, actions, 0)?;
+        if first < actions.len() {
+            each(id, actions, first);
         }
     }
     end(&cursor, "traces")
@@ -113,6 +113,7 @@ fn pairs(packed: &[u8]) -> impl Iterator<Item = (u64, u64)> + '_ {
 // === impl Span ===
 
 impl Span {
+    #[inline(always)]
     fn between(from: usize, cursor: &Cursor<'_>) -> Span {
         // `transactions` has checked that every offset fits.
         Span { at: from as u32, len: (cursor.at() - from) as u32 }
@@ -149,7 +150,7 @@ fn transaction(
     variants: &WalkVariants,
     actions: &mut Vec<ActionTrace>,
     depth: u32,
-) -> Result<(Checksum, u8)> {
+) -> Result<Checksum> {
     variant(cursor, variants.transaction_trace_v0, "transaction_trace")?;
     let id = cursor.checksum()?;
     let status = cursor.u8()?;
@@ -157,10 +158,10 @@ fn transaction(
     cursor.varuint32()?; // net_usage_words
     cursor.skip(8 + 8)?; // elapsed, net_usage
     cursor.bool()?; // scheduled
+    let takes_effect = depth == 0 && status == EXECUTED;
     for _ in 0..cursor.count(1)? {
         if let Some(trace) = action(cursor, variants)?
-            && depth == 0
-            && status == EXECUTED
+            && takes_effect
         {
             actions.push(trace);
         }
@@ -177,9 +178,10 @@ fn transaction(
         transaction(cursor, variants, actions, depth + 1)?;
     }
     optional(cursor, |c| partial(c, variants))?;
-    Ok((id, status))
+    Ok(id)
 }
 
+#[inline]
 fn action(cursor: &mut Cursor<'_>, variants: &WalkVariants) -> Result<Option<ActionTrace>> {
     let at = cursor.at();
     let version = cursor.varuint32()?;
@@ -219,6 +221,7 @@ fn action(cursor: &mut Cursor<'_>, variants: &WalkVariants) -> Result<Option<Act
     }))
 }
 
+#[inline]
 fn receipt(cursor: &mut Cursor<'_>, variants: &WalkVariants) -> Result<Receipt> {
     variant(cursor, variants.action_receipt_v0, "action_receipt")?;
     Ok(Receipt {
@@ -266,6 +269,7 @@ fn signature(cursor: &mut Cursor<'_>) -> Result<()> {
     }
 }
 
+#[inline(always)]
 pub(super) fn variant(cursor: &mut Cursor<'_>, known: u32, name: &str) -> Result<()> {
     let at = cursor.at();
     let version = cursor.varuint32()?;
@@ -276,6 +280,7 @@ pub(super) fn variant(cursor: &mut Cursor<'_>, known: u32, name: &str) -> Result
 }
 
 /// An array of items of `size` bytes, with its length before it.
+#[inline(always)]
 fn array(cursor: &mut Cursor<'_>, size: u64) -> Result<Span> {
     let from = cursor.at();
     let count = cursor.count(size)?;
@@ -283,20 +288,24 @@ fn array(cursor: &mut Cursor<'_>, size: u64) -> Result<Span> {
     Ok(Span::between(from, cursor))
 }
 
+#[inline(always)]
 fn bytes(cursor: &mut Cursor<'_>) -> Result<Span> {
     let len = cursor.bytes()?.len();
     Ok(Span::between(cursor.at() - len, cursor))
 }
 
+#[inline(always)]
 fn digest(cursor: &mut Cursor<'_>) -> Result<Span> {
     cursor.skip(32)?;
     Ok(Span::between(cursor.at() - 32, cursor))
 }
 
+#[inline(always)]
 fn optional<'a>(cursor: &mut Cursor<'a>, read: impl FnOnce(&mut Cursor<'a>) -> Result<()>) -> Result<()> {
     if cursor.bool()? { read(cursor) } else { Ok(()) }
 }
 
+#[inline(always)]
 pub(super) fn end(cursor: &Cursor<'_>, what: &str) -> Result<()> {
     match cursor.left() {
         0 => Ok(()),

@@ -74,7 +74,7 @@ impl Feed {
                 last_entry = Some(id);
             }
             units.push(Unit {
-                commands: vec![commands],
+                commands: commands.into(),
                 command_count: (upto - done) as usize,
                 entries: upto - done,
                 block: Self::position(num),

@@ -70,7 +70,7 @@ impl Lines {
         if self.blocks {
             write_block(&self.chain_id, &ready.block, &ready.position, &ready.previous, &mut sink);
         }
-        sink.finish().remove(0).bytes
+        sink.finish().remove(0).bytes.to_vec()
     }
 
     /// The events of all these frames.
