@@ -76,6 +76,63 @@ async fn data_that_decodes_to_much_more_is_published_in_order_up_to_a_limit() {
     assert_eq!(refused["decode_error"]["reason"], "invalid");
 }
 
+/// Small blocks are decoded as they are read, large ones by other threads, and the largest in parts there: none may
+/// overtake another.
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_of_very_different_size_keep_their_order() {
+    let data = |length: usize, fill: u8| {
+        let mut data = Vec::new();
+        made::bytes(&mut data, &vec![fill; length]);
+        data
+    };
+    let mut blocks = vec![block(1, 0), block(2, 0).acts(&[setabi("data", 1, &abi(&[("b", "bytes")]))])];
+    let mut sequence = 1;
+    // What is expected: the block, which of its entries, its global sequence, and how many bytes.
+    let mut expected = Vec::new();
+    for num in 3..=80u32 {
+        let lengths = match num % 6 {
+            0 => vec![],
+            2 => vec![400_000],
+            5 => vec![700_000, 10, 700_000],
+            _ => vec![1, 2, 3],
+        };
+        let acts: Vec<Act> = lengths
+            .iter()
+            .enumerate()
+            .map(|(i, &length)| {
+                sequence += 1;
+                expected.push((num, i + 1, sequence, length));
+                go("data", sequence, 1, &data(length, num as u8))
+            })
+            .collect();
+        blocks.push(block(num, 0).acts(&acts));
+    }
+    let node = serve(&capture(&blocks), ServeOptions::default()).await;
+    for ids in ["block", "auto"] {
+        let redis = TestRedis::start().await;
+        let further = format!("startBlock: 1\nstreamIds: {ids}\nworkerPool: {{maxThreads: 4}}");
+        run::run(&config(&[node.url()], &redis, &further), &["--stop-block", "80"]).await;
+        let found: Vec<_> = events(&redis, &CHAIN)
+            .await
+            .into_iter()
+            .filter(|(_, event)| event["name"] == "go")
+            .map(|(id, event)| {
+                let num = event["block_num"].as_u64().expect("a number") as u32;
+                let hex = event["data"]["b"].as_str().expect("bytes");
+                assert!(hex.as_bytes().chunks(2).all(|digits| digits == format!("{num:02X}").as_bytes()));
+                (id, num, event["global_sequence"].as_str().and_then(|s| s.parse().ok()), hex.len() / 2)
+            })
+            .collect();
+        assert_eq!(found.len(), expected.len());
+        for ((id, num, sequence, length), (block, entry, global, bytes)) in found.iter().zip(&expected) {
+            assert_eq!((num, *sequence, length), (block, Some(*global), bytes));
+            if ids == "block" {
+                assert_eq!(*id, format!("{block}-{entry}"));
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_is_undone_before_the_large_abis_of_its_block_are_kept() {
     // Bytes behind an ABI's end are allowed.

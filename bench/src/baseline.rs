@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Better, Figure};
@@ -29,6 +29,8 @@ impl Baseline {
 
     /// Writes the file.
     pub fn save(&self, path: &Path) -> Result<()> {
+        let broken = self.figures.iter().find(|figure| !figure.value.median.is_finite());
+        ensure!(broken.is_none(), "a figure is no number: {broken:?}");
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
@@ -111,6 +113,26 @@ mod tests {
         assert_eq!(committed.behind(&noisy), Vec::<String>::new());
         let large = [figure("memory", [400.0; 3], Better::Lower).unit("MB")];
         assert_eq!(committed.behind(&large), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_committed_file_passes_and_each_of_its_ratios_can_fail() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("baseline.json");
+        let committed = Baseline::load(&path).expect("the committed baseline");
+        assert_eq!(committed.behind(&committed.figures), Vec::<String>::new());
+        let ratios: Vec<&Figure> = committed.figures.iter().filter(|figure| figure.unit.is_empty()).collect();
+        assert!(!ratios.is_empty());
+        for figure in ratios {
+            let fall = 1.01 * figure.value.noise() * if figure.better == Better::Higher { -1.0 } else { 1.0 };
+            let value = Spread::of([figure.value.median + fall]);
+            let worse = Figure { value, ..figure.clone() };
+            // A lower figure can have more noise of its own than it fell.
+            if worse.value.noise() > figure.value.noise() {
+                continue;
+            }
+            let behind = committed.behind(&[worse]);
+            assert!(behind.len() == 1 && behind[0].contains(&figure.key), "{}: {behind:?}", figure.key);
+        }
     }
 
     #[test]

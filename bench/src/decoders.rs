@@ -32,8 +32,15 @@ struct Item {
     data: Range<usize>,
     /// Where its JSON stands among all JSON.
     json: Range<usize>,
-    /// Whether it is an action called `transfer` that the hand-written decoder reads.
-    transfer: bool,
+}
+
+/// Values one behind the other, as in a frame.
+#[derive(Default)]
+struct Values {
+    items: Vec<Item>,
+    data: Vec<u8>,
+    /// What the compiled decoder makes of it.
+    json: Vec<u8>,
 }
 
 /// All that is decoded.
@@ -41,10 +48,9 @@ struct Item {
 struct Items {
     abis: Vec<CompiledAbi>,
     by_bytes: HashMap<Box<[u8]>, Option<usize>>,
-    data: Vec<u8>,
-    /// What the compiled decoder makes of it.
-    json: Vec<u8>,
-    items: Vec<Item>,
+    all: Values,
+    /// Actions called `transfer` that the hand-written decoder reads.
+    transfers: Values,
 }
 
 struct CompiledAbi {
@@ -69,27 +75,25 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
          one, which adds the clock's own time to each.",
     );
     let items = Items::of(bench)?;
-    let all: Vec<&Item> = items.items.iter().collect();
-    let transfers: Vec<&Item> = items.items.iter().filter(|item| item.transfer).collect();
     let repetitions = bench.pick(3, 7);
-    let over_all = items.measure(&all, false, repetitions)?;
-    let over_transfers = items.measure(&transfers, true, repetitions)?;
-    for (what, list, measured) in
-        [("all actions and rows", &all, &over_all), ("transfers", &transfers, &over_transfers)]
+    let over_all = items.measure(&items.all, false, repetitions)?;
+    let over_transfers = items.measure(&items.transfers, true, repetitions)?;
+    for (what, values, measured) in
+        [("all actions and rows", &items.all, &over_all), ("transfers", &items.transfers, &over_transfers)]
     {
-        let packed: usize = list.iter().map(|item| item.data.len()).sum();
-        let json: usize = list.iter().map(|item| item.json.len()).sum();
+        let count = values.items.len() as f64;
+        let (packed, json) = (values.data.len() as f64 / count, values.json.len() as f64 / count);
         section.text(format!(
             "Over {what} of the recording: {} values, {} packed bytes and {} bytes of JSON each.",
-            number(list.len() as f64),
-            number(packed as f64 / list.len() as f64),
-            number(json as f64 / list.len() as f64),
+            number(count),
+            number(packed),
+            number(json),
         ));
-        section.table(&table(measured, json as f64 / list.len() as f64));
+        section.table(&table(measured, json));
         section.figures.extend(figures(what, measured));
     }
     if cfg!(not(feature = "cpp-oracle")) {
-        section.text("C++ abieos was not built: clang and libclang are missing here.");
+        section.text("C++ abieos was not built for this run: that takes clang and libclang.");
     }
     if let Some(compiled) = over_all.iter().find(|measured| measured.name == COMPILED) {
         section.facts.insert("decoded_per_second", 1e9 / Spread::of(compiled.each.iter().copied()).median);
@@ -161,6 +165,17 @@ fn figures(what: &str, measured: &[Measured]) -> Vec<Figure> {
     figures
 }
 
+// === impl Values ===
+
+impl Values {
+    fn push(&mut self, abi: usize, id: TypeId, data: &[u8], json: &[u8]) {
+        let (at, from) = (self.data.len(), self.json.len());
+        self.data.extend_from_slice(data);
+        self.json.extend_from_slice(json);
+        self.items.push(Item { abi, id, data: at..self.data.len(), json: from..self.json.len() });
+    }
+}
+
 // === impl Items ===
 
 impl Items {
@@ -186,7 +201,7 @@ impl Items {
     fn add_block(&mut self, ready: &Ready) -> Result<()> {
         let (plan, abis) = (&ready.block.plan, &ready.block.abis);
         for action in &plan.actions {
-            let trace = &action.trace;
+            let trace = &plan.action_traces[action.trace as usize];
             let in_force = abis.get(&trace.account);
             let version = in_force.and_then(|in_force| in_force.at(trace.receipt.global_sequence));
             let data = trace.data.of(&plan.traces);
@@ -217,18 +232,17 @@ impl Items {
         let Some(abi) = self.abi(version.bytes()) else { return };
         let compiled = &self.abis[abi].abi;
         let Some(id) = type_of(compiled) else { return };
-        let from = self.json.len();
-        let Ok(decoded) = compiled.decode(id, data, &mut self.json) else { return };
+        let mut json = Vec::new();
+        let Ok(decoded) = compiled.decode(id, data, &mut json) else { return };
         // What other decoders read otherwise, or not to its end, is no common ground.
         if decoded.consumed != data.len() || decoded.repaired {
-            self.json.truncate(from);
             return;
         }
         let mut by_hand = Vec::new();
-        let transfer = transfer && hand_written::transfer(data, &mut by_hand) && by_hand == self.json[from..];
-        let at = self.data.len();
-        self.data.extend_from_slice(data);
-        self.items.push(Item { abi, id, data: at..self.data.len(), json: from..self.json.len(), transfer });
+        if transfer && hand_written::transfer(data, &mut by_hand) && by_hand == json {
+            self.transfers.push(abi, id, data, &json);
+        }
+        self.all.push(abi, id, data, &json);
     }
 
     fn abi(&mut self, bytes: &[u8]) -> Option<usize> {
@@ -245,7 +259,7 @@ impl Items {
     }
 
     /// Runs all decoders over some of the items, in turns. Each must give the same JSON first.
-    fn measure(&self, list: &[&Item], by_hand: bool, repetitions: usize) -> Result<Vec<Measured>> {
+    fn measure(&self, values: &Values, by_hand: bool, repetitions: usize) -> Result<Vec<Measured>> {
         let mut handles = self
             .abis
             .iter()
@@ -253,19 +267,20 @@ impl Items {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| anyhow!("rs_abieos: {error}"))?;
         let mut text = String::new();
-        let mut copy = |item: &Item, out: &mut Vec<u8>| out.extend_from_slice(&self.json[item.json.clone()]);
+        let mut copy =
+            |item: &Item, out: &mut Vec<u8>| out.extend_from_slice(&values.json[item.json.clone()]);
         let mut compiled = |item: &Item, out: &mut Vec<u8>| {
             // It was decoded before.
-            let _ = self.abis[item.abi].abi.decode(item.id, &self.data[item.data.clone()], out);
+            let _ = self.abis[item.abi].abi.decode(item.id, &values.data[item.data.clone()], out);
         };
         let mut abieos = |item: &Item, out: &mut Vec<u8>| {
             let name = self.abis[item.abi].abi.type_name(item.id);
-            let _ = handles[item.abi].bin_to_json_into(name, &self.data[item.data.clone()], &mut text);
+            let _ = handles[item.abi].bin_to_json_into(name, &values.data[item.data.clone()], &mut text);
             // Into the same kind of buffer, as a caller who makes events of it must.
             out.extend_from_slice(text.as_bytes());
         };
         let mut hand = |item: &Item, out: &mut Vec<u8>| {
-            hand_written::transfer(&self.data[item.data.clone()], out);
+            hand_written::transfer(&values.data[item.data.clone()], out);
         };
         #[cfg(feature = "cpp-oracle")]
         let cpp = crate::cpp_abieos::CppAbieos::new(self.abis.iter().map(|abi| &*abi.bytes))?;
@@ -273,7 +288,7 @@ impl Items {
         let names = self.type_names();
         #[cfg(feature = "cpp-oracle")]
         let mut cpp = |item: &Item, out: &mut Vec<u8>| {
-            cpp.decode(item.abi, &names[&(item.abi, item.id)], &self.data[item.data.clone()], out);
+            cpp.decode(item.abi, &names[&(item.abi, item.id)], &values.data[item.data.clone()], out);
         };
         let mut decoders: Vec<(&'static str, &mut dyn Decoder)> =
             vec![(COPY, &mut copy), (COMPILED, &mut compiled), (ABIEOS, &mut abieos)];
@@ -284,17 +299,19 @@ impl Items {
         }
         let mut measured = Vec::new();
         for (name, decoder) in &mut decoders {
-            let wrong = decoder.first_wrong(list, &self.json);
+            let wrong = decoder.first_wrong(values);
             if let Some(wrong) = wrong {
                 let what = || self.abis[wrong.abi].abi.type_name(wrong.id);
                 return Err(anyhow!("{}", what())).with_context(|| format!("{name} decodes otherwise"));
             }
-            let p99 = decoder.latency(list).percentile(99.0) * 1e6;
+            let p99 = decoder.latency(&values.items).percentile(99.0) * 1e6;
             measured.push(Measured { name, each: Vec::new(), p99 });
         }
         for _ in 0..repetitions {
             for ((_, decoder), measured) in decoders.iter_mut().zip(&mut measured) {
-                measured.each.push(decoder.total(list).as_nanos() as f64 / list.len() as f64);
+                measured
+                    .each
+                    .push(decoder.total(&values.items).as_nanos() as f64 / values.items.len() as f64);
             }
         }
         Ok(measured)
@@ -304,31 +321,31 @@ impl Items {
     fn type_names(&self) -> HashMap<(usize, TypeId), std::ffi::CString> {
         let name =
             |abi: usize, id| std::ffi::CString::new(self.abis[abi].abi.type_name(id)).unwrap_or_default();
-        self.items.iter().map(|item| ((item.abi, item.id), name(item.abi, item.id))).collect()
+        self.all.items.iter().map(|item| ((item.abi, item.id), name(item.abi, item.id))).collect()
     }
 }
 
 /// The loops around a decoder, compiled for each by itself, so that no call through a pointer is measured.
 trait Decoder {
     /// The first item whose JSON is another than expected.
-    fn first_wrong<'a>(&mut self, list: &[&'a Item], json: &[u8]) -> Option<&'a Item>;
+    fn first_wrong<'a>(&mut self, values: &'a Values) -> Option<&'a Item>;
     /// Time for all.
-    fn total(&mut self, list: &[&Item]) -> Duration;
+    fn total(&mut self, list: &[Item]) -> Duration;
     /// Time for each.
-    fn latency(&mut self, list: &[&Item]) -> Latency;
+    fn latency(&mut self, list: &[Item]) -> Latency;
 }
 
 impl<F: FnMut(&Item, &mut Vec<u8>)> Decoder for F {
-    fn first_wrong<'a>(&mut self, list: &[&'a Item], json: &[u8]) -> Option<&'a Item> {
+    fn first_wrong<'a>(&mut self, values: &'a Values) -> Option<&'a Item> {
         let mut out = Vec::new();
-        list.iter().copied().find(|item| {
+        values.items.iter().find(|item| {
             out.clear();
             self(item, &mut out);
-            out != json[item.json.clone()]
+            out != values.json[item.json.clone()]
         })
     }
 
-    fn total(&mut self, list: &[&Item]) -> Duration {
+    fn total(&mut self, list: &[Item]) -> Duration {
         let mut out = Vec::with_capacity(1 << 20);
         let began = Instant::now();
         for item in list {
@@ -339,7 +356,7 @@ impl<F: FnMut(&Item, &mut Vec<u8>)> Decoder for F {
         began.elapsed()
     }
 
-    fn latency(&mut self, list: &[&Item]) -> Latency {
+    fn latency(&mut self, list: &[Item]) -> Latency {
         let (mut latency, mut out) = (Latency::new(), Vec::with_capacity(1 << 20));
         for item in list {
             out.clear();

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use bytes::Bytes;
 use parser::block::{Checksum, Position};
 use parser::capture::file::Capture;
@@ -31,22 +31,19 @@ pub fn position(num: u32) -> Position {
 
 /// The data of a transfer of the recording.
 pub fn transfer(bench: &Bench) -> Result<Vec<u8>> {
-    let mut found = None;
-    let mut scratch = Vec::new();
+    let mut actions = Vec::new();
     for frame in bench.capture.frames.iter().skip(200) {
         let result = BlockResult::decode(frame, &bench.capture.protocol)?;
         let Some(traces) = result.traces else { continue };
-        walk::transactions(&traces, &bench.capture.protocol.walk, &mut scratch, |_, actions| {
-            let mut all = actions.iter();
-            let transfer =
-                all.find(|trace| trace.account == CONTRACT && trace.name == Name::literal("transfer"));
-            found = found.take().or(transfer.map(|trace| trace.data.of(&traces).to_vec()));
-        })?;
-        if found.is_some() {
-            break;
+        actions.clear();
+        walk::transactions(&traces, &bench.capture.protocol.walk, &mut actions, |_, _, _| ())?;
+        let transfer = Name::literal("transfer");
+        let found = actions.iter().find(|trace| trace.account == CONTRACT && trace.name == transfer);
+        if let Some(found) = found {
+            return Ok(found.data.of(&traces).to_vec());
         }
     }
-    found.context("the recording has no transfer")
+    bail!("the recording has no transfer")
 }
 
 /// Block 1 with the contract's ABI, then blocks of `actions` transfers.

@@ -128,7 +128,8 @@ fn catch_up(bench: &Bench, more: &'static str) -> Result<LongRun> {
     let mut catching_up = Memory::default();
     let end = parser.reach(&redis, blocks, |_| {
         let now = process::memory(pid)?;
-        catching_up = Memory { rss: catching_up.rss.max(now.rss), peak: now.peak };
+        let rss = catching_up.rss.max(now.rss);
+        catching_up = Memory { rss, peak: now.peak.max(rss) };
         Ok(())
     })?;
     thread::sleep(Duration::from_secs(2));

@@ -72,12 +72,12 @@ impl Latency {
     }
 }
 
-/// Three digits that mean something, thousands apart.
+/// Three digits that mean something, thousands apart; whole numbers as they are.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
         _ if !value.is_finite() => return "–".to_owned(),
-        _ if size >= 100.0 || size == 0.0 => 0,
+        _ if size >= 100.0 || value.fract() == 0.0 => 0,
         _ if size >= 10.0 => 1,
         _ if size >= 1.0 => 2,
         _ => (2 - size.log10().floor() as i32).clamp(2, 9) as usize,
@@ -127,6 +127,7 @@ mod tests {
             (0.1234, "0.123"),
             (0.01234, "0.0123"),
             (0.0, "0"),
+            (10.0, "10"),
             (-1234.0, "-1,234"),
         ] {
             assert_eq!(number(value), text);

@@ -169,9 +169,9 @@ fn sizes(capture: &Capture) -> Result<Vec<BlockSize>> {
         ensure!(this.num as usize == sizes.len() + 1, "the recording is not one chain from block 1 on");
         size.bytes += frame.len() as u64;
         if let Some(traces) = &result.traces {
-            walk::transactions(traces, &capture.protocol.walk, &mut scratch, |_, actions| {
-                size.traces += actions.len() as u64;
-            })?;
+            scratch.clear();
+            walk::transactions(traces, &capture.protocol.walk, &mut scratch, |_, _, _| ())?;
+            size.traces += scratch.len() as u64;
         }
         sizes.push(size);
     }

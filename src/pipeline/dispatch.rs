@@ -26,9 +26,11 @@ const ABI_COMMAND_BYTES: usize = 4 << 20;
 /// another thread costs more than it gains, as Redis takes longer for it. See docs/performance.md.
 const INLINE_BYTES: usize = 256 << 10;
 
-/// No more than so many bytes of decoded events wait for Redis, whatever the configuration allows: enough to keep it
-/// busy, and what lies no longer is still in the processor's cache when it is sent.
-const AHEAD_BYTES: usize = 16 << 20;
+/// No more than so many bytes of decoded events wait for Redis, whatever the configuration allows, and so many more for
+/// each decoding thread, which has a large part in hand: enough to keep both busy, and what lies no longer is still in the
+/// processor's cache when it is sent.
+const AHEAD_BYTES: usize = 8 << 20;
+const AHEAD_BYTES_A_THREAD: usize = 4 << 20;
 
 /// Units of one part, in order.
 pub enum Decoding {
@@ -92,7 +94,8 @@ impl Dispatch {
         budget_bytes: usize,
         queue: mpsc::Sender<Decoding>,
     ) -> Dispatch {
-        let budget_kib = (budget_bytes.min(AHEAD_BYTES) >> 10).max(1);
+        let ahead = AHEAD_BYTES + AHEAD_BYTES_A_THREAD * pool.current_num_threads();
+        let budget_kib = (budget_bytes.min(ahead) >> 10).clamp(1, u32::MAX as usize >> 4);
         Dispatch {
             pool,
             shared: Arc::new(shared),
@@ -108,7 +111,7 @@ impl Dispatch {
     /// Has a block decoded and published. `frame` is given back when its bytes are no longer needed.
     pub async fn block(&mut self, ready: Ready, frame: OwnedSemaphorePermit) -> Result<(), WriterGone> {
         let mut ids = self.ids(ready.position.num);
-        let compiled = ready.block.style.deserializer == Deserializer::Compiled;
+        let compiled = ready.block.style.deserializer != Deserializer::Abieos;
         let job = Arc::new(Job { ready, _frame: frame, shared: self.shared.clone() });
         let parts = job.ready.block.plan.parts.len();
         let mut from = 0;
@@ -273,8 +276,7 @@ impl Job {
         let ready = &self.ready;
         let block: &Block = &ready.block;
         let fork = ready.fork.as_ref().filter(|_| share.part == 0).map(|(fork, _)| fork);
-        let mut out = self.shared.buffers.take();
-        out.reserve(share.bytes);
+        let mut out = self.shared.buffers.take(share.bytes);
         out.extend_from_slice(&share.before.bytes);
         let mut sink = Sink::stream(&self.shared.keys, share.ids, out);
         if let Some(fork) = fork {

@@ -1,20 +1,25 @@
 //! Memory that commands are written into on their way to the socket, and that is used again for later ones: given
 //! back to the system each time, it would have to be mapped and zeroed anew for every block.
 
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// No more than so many bytes are kept for later.
 const KEPT_BYTES: usize = 16 << 20;
 
+/// A buffer is given to commands that need at least so small a part of it: what is in flight is counted by what the
+/// commands need, so a much larger buffer would be memory that nobody counts.
+const SPARE: usize = 2;
+
 /// Where buffers come from. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Buffers(Arc<Mutex<Free>>);
 
-/// Buffers that nobody uses.
+/// Buffers that nobody uses, in the order they were given back.
 #[derive(Debug, Default)]
 struct Free {
-    buffers: Vec<Vec<u8>>,
+    buffers: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
@@ -28,23 +33,33 @@ pub struct Buffer {
 // === impl Buffers ===
 
 impl Buffers {
-    /// An empty buffer: the one that was given back last, as it is likely to be in the processor's cache still.
-    pub fn take(&self) -> Buffer {
-        let bytes = {
+    /// An empty buffer with room for `need` bytes: of those that fit the one given back last, as it is likely to be in
+    /// the processor's cache still.
+    pub fn take(&self, need: usize) -> Buffer {
+        let fits = |buffer: &Vec<u8>| (need..=need.saturating_mul(SPARE)).contains(&buffer.capacity());
+        let found = {
             let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let bytes = free.buffers.pop().unwrap_or_default();
-            free.bytes -= bytes.capacity();
-            bytes
+            let found = free.buffers.iter().rposition(fits).and_then(|place| free.buffers.remove(place));
+            free.bytes -= found.as_ref().map_or(0, Vec::capacity);
+            found
         };
+        let bytes = found.unwrap_or_else(|| Vec::with_capacity(need));
         Buffer { bytes, home: Some(self.clone()) }
     }
 
+    /// Keeps a buffer, in place of the oldest ones where there are enough.
     fn give_back(&self, mut bytes: Vec<u8>) {
         bytes.clear();
+        if bytes.capacity() == 0 || bytes.capacity() > KEPT_BYTES {
+            return;
+        }
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.bytes + bytes.capacity() <= KEPT_BYTES {
-            free.bytes += bytes.capacity();
-            free.buffers.push(bytes);
+        free.bytes += bytes.capacity();
+        free.buffers.push_back(bytes);
+        while free.bytes > KEPT_BYTES
+            && let Some(oldest) = free.buffers.pop_front()
+        {
+            free.bytes -= oldest.capacity();
         }
     }
 }
@@ -52,9 +67,9 @@ impl Buffers {
 // === impl Buffer ===
 
 impl Buffer {
-    /// An empty buffer from where this one came from.
+    /// An empty buffer from where this one came from, with room for as much.
     pub fn another(&self) -> Buffer {
-        self.home.as_ref().map(Buffers::take).unwrap_or_default()
+        self.home.as_ref().map(|home| home.take(self.bytes.len())).unwrap_or_default()
     }
 }
 
@@ -90,27 +105,34 @@ impl Drop for Buffer {
 mod tests {
     use super::*;
 
+    fn kept(buffers: &Buffers) -> usize {
+        let free = buffers.0.lock().expect("no panic");
+        assert_eq!(free.bytes, free.buffers.iter().map(Vec::capacity).sum::<usize>());
+        free.bytes
+    }
+
     #[test]
-    fn memory_is_used_again_and_bounded() {
+    fn memory_is_used_again_by_commands_of_like_size() {
         let buffers = Buffers::default();
-        let mut buffer = buffers.take();
+        let mut buffer = buffers.take(1000);
         buffer.extend_from_slice(&[7; 1000]);
         let place = buffer.as_ptr();
         drop(buffer);
-        let again = buffers.take();
-        assert_eq!((again.as_ptr(), again.len()), (place, 0));
-        assert_ne!(buffers.take().as_ptr(), place);
+        assert_eq!(kept(&buffers), 1000);
+        assert_eq!(buffers.take(600).as_ptr(), place);
+        assert_eq!(buffers.take(1001).capacity(), 1001);
+        let tiny = buffers.take(200);
+        assert_eq!((tiny.len(), tiny.capacity()), (0, 200));
+    }
 
-        let large: Vec<Buffer> = (0..3)
-            .map(|_| {
-                let mut buffer = buffers.take();
-                buffer.reserve(KEPT_BYTES / 2);
-                buffer
-            })
-            .collect();
+    #[test]
+    fn no_more_is_kept_than_is_said_and_the_oldest_goes_first() {
+        let buffers = Buffers::default();
+        drop(buffers.take(10));
+        let large: Vec<Buffer> = (0..3).map(|_| buffers.take(KEPT_BYTES / 2)).collect();
         drop(large);
-        let kept = buffers.0.lock().expect("no panic");
-        assert_eq!(kept.bytes, kept.buffers.iter().map(Vec::capacity).sum::<usize>());
-        assert!(kept.bytes <= KEPT_BYTES);
+        assert_eq!(kept(&buffers), KEPT_BYTES);
+        drop(buffers.take(KEPT_BYTES + 1));
+        assert_eq!(kept(&buffers), KEPT_BYTES);
     }
 }
