@@ -70,6 +70,7 @@ async fn transactions(keys: &Keys) -> (Duration, u64) {
     let (sender, mut units) = mpsc::channel(UNITS as usize);
     for num in 1..=UNITS {
         let unit = Unit {
+            again: false,
             commands: commands(keys, num).into(),
             command_count: ENTRIES as usize,
             entries: ENTRIES,

@@ -43,6 +43,7 @@ fn block(num: u32, before: u64, entries: u64) -> Unit {
         last = Some(id);
     }
     Unit {
+        again: false,
         commands: commands.into(),
         command_count: entries as usize,
         entries,

@@ -10,7 +10,6 @@ mod progress;
 mod status;
 mod subscriptions;
 mod table;
-mod typescript;
 mod verify;
 
 use std::io::{self, Write};
@@ -31,7 +30,7 @@ pub use abi::{
     AbiCommand, CheckAbisArgs, ListAbisArgs, PreloadArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs, SourceArg,
 };
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
-pub use dead_letters::DeadLettersCommand;
+pub use dead_letters::{DeadLettersCommand, ListDeadLettersArgs, ReplayDeadLetterArgs};
 pub use namespace::{ConfigArg, JsonArg};
 pub use status::StatusArgs;
 pub use subscriptions::{
@@ -86,9 +85,15 @@ pub enum Command {
     /// Record a node's traffic, serve it again, decode it without Redis
     #[command(subcommand)]
     Capture(CaptureCommand),
-    /// What could not be decoded: list it, look at it
+    /// What could not be decoded: list it, look at it, decode and publish it again, remove it
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
+    /// `dead-letters list`, as the TypeScript version spelled it
+    #[command(hide = true)]
+    ListDeadLetters(ListDeadLettersArgs),
+    /// `dead-letters replay`, as the TypeScript version spelled it
+    #[command(hide = true)]
+    ReplayDeadLetter(ReplayDeadLetterArgs),
     /// Prove a published stream whole: every block there and linked, forks resolved, nothing twice
     ///
     /// Exit status 1 if something is wrong, which is then named. Needs no node.
@@ -122,7 +127,7 @@ pub enum ConfigCommand {
 
 /// Runs the command of this process and says how it went.
 pub fn main() -> ExitCode {
-    let ended = match Cli::parse_from(typescript::spelled_anew(std::env::args_os())).command {
+    let ended = match Cli::parse().command {
         Command::Run(args) => run(args),
         Command::Status(args) => reader_may_leave(status::run(args)),
         Command::Abi(command) => reader_may_leave(abi::run(command)),
@@ -133,6 +138,8 @@ pub fn main() -> ExitCode {
         Command::Config(ConfigCommand::Check { file }) => reader_may_leave(check_config(&file)),
         Command::Capture(command) => capture::run(command),
         Command::DeadLetters(command) => dead_letters::run(command),
+        Command::ListDeadLetters(args) => dead_letters::list_dead_letters(args),
+        Command::ReplayDeadLetter(args) => dead_letters::replay_dead_letter(args),
         Command::Verify(args) => verify::run(&args),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };

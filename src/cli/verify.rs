@@ -6,9 +6,11 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::namespace::{ConfigArg, JsonArg};
+use super::progress::Counter;
 use super::table::{print_json, printable};
-use super::{block_on, progress, reader_may_leave};
+use super::{block_on, reader_may_leave};
 use crate::config::ConfigError;
+use crate::logging;
 use crate::pipeline;
 use crate::verify::{self, Report, Task};
 
@@ -47,6 +49,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<()> {
 
 async fn verify(args: &VerifyArgs) -> Result<Report> {
     let namespace = args.config.open().await?;
+    logging::start(namespace.config.logger)?;
     let task = Task {
         selection: pipeline::selection(&namespace.config),
         stream_ids: namespace.config.stream_ids.into(),
@@ -56,13 +59,10 @@ async fn verify(args: &VerifyArgs) -> Result<Report> {
         from: args.from,
         to: args.to,
     };
-    let bar = progress::blocks("verifying", u64::from(args.to.unwrap_or(0)));
-    let report = verify::run(&task, |block, entries| {
-        bar.set_position(block.into());
-        bar.set_message(format!("{entries} entries"));
-    })
-    .await?;
-    bar.finish_and_clear();
+    let mut counter = Counter::new("verifying block", args.to.map(u64::from));
+    let report =
+        verify::run(&task, |block, entries| counter.at(block.into(), &format!("{entries} entries"))).await?;
+    counter.finish();
     Ok(report)
 }
 

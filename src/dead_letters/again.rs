@@ -28,8 +28,15 @@ pub struct Again {
 /// What becomes of a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Now {
-    /// Its event, as it can be published.
-    Event(String),
+    /// It can be published.
+    Event {
+        /// The event.
+        event: String,
+        /// Its id.
+        event_id: String,
+        /// Its block's id.
+        block_id: String,
+    },
     /// Its data cannot be decoded now either.
     Still(StillUndecoded),
     /// Its block was undone by a fork.
@@ -89,18 +96,18 @@ impl Again {
                 event.kind()
             )));
         }
-        if self.undone.contains(letter, event.block_id(), self.own) {
+        if self.undone.contains(letter.id, event.block_id(), self.own) {
             return Ok(Now::Undone);
         }
         if !event.passes(&self.selection) {
             return Ok(Now::Filtered);
         }
         if !event.is_undecoded() {
-            return Ok(Now::Event(event.as_it_is()));
+            return Ok(Now::event(&event, event.as_it_is()));
         }
         let in_force = self.in_force(&event).await?;
         Ok(match event.decode(&self.style, &in_force) {
-            Ok(event) => Now::Event(event),
+            Ok(text) => Now::event(&event, text),
             Err(Undecodable::Still(still)) => Now::Still(still),
             Err(Undecodable::Past(error)) => Now::Unfit(error.to_string()),
         })
@@ -117,5 +124,13 @@ impl Again {
             Some(contract) => self.abis.in_force(contract, event.block_num()).await,
             None => Ok(InForce::default()),
         }
+    }
+}
+
+// === impl Now ===
+
+impl Now {
+    fn event(past: &Past<'_>, event: String) -> Now {
+        Now::Event { event, event_id: past.event_id().to_owned(), block_id: past.block_id().to_owned() }
     }
 }

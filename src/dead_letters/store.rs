@@ -32,8 +32,6 @@ pub struct Walk<'a> {
     count: usize,
     /// From where on to read; `None` at the end.
     next: Option<EntryId>,
-    /// How many were looked at.
-    pub seen: u64,
 }
 
 // === impl Letters ===
@@ -87,13 +85,17 @@ impl Letters {
 
     /// Goes through those that are meant, in order. Letters can be removed meanwhile.
     pub fn walk<'a>(&'a mut self, select: &'a Select) -> Walk<'a> {
+        self.walk_from(select, None)
+    }
+
+    /// The same, leaving out those before `from`.
+    pub fn walk_from<'a>(&'a mut self, select: &'a Select, from: Option<EntryId>) -> Walk<'a> {
         Walk {
-            next: Some(select.first()),
+            next: Some(select.first().max(from.unwrap_or_default())),
             letters: self,
             select,
             page: VecDeque::new(),
             count: PAGE / 8,
-            seen: 0,
         }
     }
 
@@ -127,7 +129,6 @@ impl Walk<'_> {
     pub async fn next(&mut self) -> Result<Option<Letter>, Failure> {
         loop {
             while let Some(letter) = self.page.pop_front() {
-                self.seen += 1;
                 let event = match self.select.needs_event() {
                     true => letter.event(&self.letters.chain_id).ok(),
                     false => None,

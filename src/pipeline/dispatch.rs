@@ -9,6 +9,7 @@ use super::stats::Stats;
 use crate::abi::Deserializer;
 use crate::block::Checksum;
 use crate::chain::Fork;
+use crate::dead_letters::requests::Batch;
 use crate::event::{Block, EntryIds, Sink, write_block, write_fork};
 use crate::history::Version;
 use crate::keys::Keys;
@@ -18,6 +19,9 @@ use crate::resp;
 
 /// Decoded data in JSON takes about so many times the bytes of a part.
 const EXPANSION: usize = 4;
+
+/// About so many forks are kept in mind: those of years.
+const FORKS_KEPT: &[u8] = b"100000";
 
 /// ABI versions beyond so many bytes of commands are given a transaction of their own.
 const ABI_COMMAND_BYTES: usize = 4 << 20;
@@ -127,7 +131,7 @@ impl Dispatch {
             let fork = job.ready.fork.as_ref().filter(|_| first);
             let mut before = Commands::default();
             if let Some((fork, contracts)) = fork {
-                before.undo(&self.shared.keys, fork, contracts);
+                before.undo(&self.shared.keys, fork, contracts, ids);
             }
             if last {
                 // Nothing of the block is final before its ABI versions are there.
@@ -180,6 +184,7 @@ impl Dispatch {
                     command_count: commands.count,
                     commands: commands.bytes.into(),
                     entries: 0,
+                    again: false,
                     block: job.ready.position,
                     last_irreversible: job.ready.last_irreversible,
                     part: Some(done),
@@ -192,6 +197,13 @@ impl Dispatch {
             }
         }
         Ok(before)
+    }
+
+    /// Has events of past blocks published again, behind the newest entry.
+    pub async fn again(&mut self, batch: Batch) -> Result<(), WriterGone> {
+        let permit = self.permit(batch.bytes()).await?;
+        let unit = batch.unit(&self.shared.keys, self.block_ids, &mut self.last_entry, Some(permit));
+        self.queue.send(Decoding::Done(vec![unit])).await.map_err(|_| WriterGone)
     }
 
     /// How many blocks were handed on so far.
@@ -221,13 +233,20 @@ impl Dispatch {
 // === impl Commands ===
 
 impl Commands {
-    /// Takes the ABI versions of a lost branch back.
-    fn undo(&mut self, keys: &Keys, fork: &Fork, contracts: &[Name]) {
+    /// Takes the ABI versions of a lost branch back, and keeps in mind which blocks were undone: under the id of the fork
+    /// event, which is the first of `ids`.
+    fn undo(&mut self, keys: &Keys, fork: &Fork, contracts: &[Name], ids: EntryIds) {
         let above = format!("({}", fork.common);
         for name in contracts {
             self.add(&[b"ZREMRANGEBYSCORE", keys.abi(*name).as_bytes(), above.as_bytes(), b"+inf"]);
         }
         self.add(&[b"ZREMRANGEBYSCORE", keys.abi_blocks.as_bytes(), above.as_bytes(), b"+inf"]);
+        let id = ids.first_id().map_or("*".to_owned(), |id| id.to_string());
+        let removed: Vec<String> = fork.removed.iter().map(Checksum::to_string).collect();
+        let (common, removed) = (fork.common.to_string(), removed.join(" "));
+        let stream = [b"XADD", keys.forks.as_bytes(), b"MAXLEN", b"~", FORKS_KEPT, id.as_bytes()];
+        let fields: [&[u8]; 4] = [b"common", common.as_bytes(), b"removed", removed.as_bytes()];
+        self.add(&[&stream[..], &fields[..]].concat());
     }
 
     /// Keeps an ABI version.
@@ -308,6 +327,7 @@ impl Job {
                 command_count: std::mem::take(&mut before) + written.commands,
                 commands: chunk.bytes,
                 entries: written.entries,
+                again: false,
                 block: ready.position,
                 last_irreversible: ready.last_irreversible,
                 part: (!share.last || i + 1 < count).then_some(done),

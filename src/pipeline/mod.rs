@@ -3,9 +3,11 @@
 //! All that it knows lies in Redis. After any failure of Redis it begins anew from the checkpoint; a
 //! node that goes away is connected again while the writer stays.
 
+mod alone;
 mod dispatch;
 mod hold;
 mod intake;
+mod replays;
 mod session;
 mod settings;
 mod stats;
@@ -15,7 +17,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
@@ -32,9 +34,11 @@ use crate::shutdown::Shutdown;
 use crate::trim;
 use dispatch::{Decoding, Dispatch, Shared};
 use hold::Hold;
+use replays::Replays;
 use session::{Feed, FeedError};
 use settings::Settings;
 
+pub use alone::{Alone, Server as ReplayServer};
 pub use intake::{Intake, IntakeError, Ready};
 pub use settings::{node_options, overrides, selection, style};
 pub use stats::{Snapshot, Stats};
@@ -285,7 +289,7 @@ impl Pipeline<'_> {
         let published = self.progress.borrow().block;
         match (published, checkpoint.block) {
             (Some(block), None) => {
-                return Err(TurnError::Redis(Failure::Fatal(format!(
+                return Err(TurnError::Redis(Failure::Unfit(format!(
                     "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
                      (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
                      or start again with the block to begin with (`--start-block`)"
@@ -335,6 +339,8 @@ impl Pipeline<'_> {
         let _trimming = self.trimming(server).map(Task::spawn);
         let (edits, noticed) = watch::channel(0);
         let _noticing = Task::spawn(edits::follow(server.clone(), self.keys.clone(), edits));
+        let asked = Arc::new(Notify::new());
+        let _looking = Task::spawn(replays::look(server.clone(), self.keys.clone(), asked.clone()));
 
         if let Some(block) = checkpoint.block {
             match self.settings.range.start {
@@ -353,7 +359,7 @@ impl Pipeline<'_> {
             }
         }
         let mut feed = tokio::select! {
-            feed = self.feed(&checkpoint, server, queue, noticed) => feed?,
+            feed = self.feed(&checkpoint, server, queue, noticed, asked) => feed?,
             ended = &mut writing.0 => return Err(TurnError::Redis(writer_ended(ended))),
             () = shutdown.requested() => return Ok(Turn::Done),
         };
@@ -401,6 +407,7 @@ impl Pipeline<'_> {
         server: &Server,
         queue: mpsc::Sender<Decoding>,
         edits: watch::Receiver<u64>,
+        asked: Arc<Notify>,
     ) -> Result<Feed<'_>, TurnError> {
         let mut store = Store::connect(server, Arc::new(self.keys.clone())).await?;
         let reversible: BTreeMap<_, _> = store.reversible().await.map_err(FeedError::from)?;
@@ -430,6 +437,13 @@ impl Pipeline<'_> {
                 checkpoint.stream_id,
                 half,
                 queue,
+            ),
+            replays: Replays::new(
+                server.clone(),
+                self.keys.clone(),
+                asked,
+                &self.progress.borrow(),
+                part.is_some(),
             ),
             hold: Hold::new(self.config.confirmations),
             progress: self.progress.subscribe(),

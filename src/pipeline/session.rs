@@ -10,6 +10,7 @@ use tracing::{info, warn};
 use super::dispatch::{Dispatch, WriterGone};
 use super::hold::Hold;
 use super::intake::{Intake, IntakeError};
+use super::replays::Replays;
 use super::stats::Stats;
 use crate::abi::BadAbi;
 use crate::backoff::Backoff;
@@ -83,6 +84,7 @@ pub struct Feed<'a> {
     pub range: &'a Range,
     pub intake: Intake,
     pub dispatch: Dispatch,
+    pub replays: Replays,
     pub hold: Hold<usize>,
     pub progress: watch::Receiver<Progress>,
     pub stats: Arc<Stats>,
@@ -105,7 +107,7 @@ impl Feed<'_> {
         loop {
             let connection = match first.take() {
                 Some(connection) => connection,
-                None => self.node.connect().await.map_err(FeedError::Node)?,
+                None => self.connect().await?,
             };
             let endpoint = connection.endpoint().clone();
             match self.read(connection).await {
@@ -127,6 +129,20 @@ impl Feed<'_> {
                 Err(Lost::Over(error)) => return Err(error),
             }
             self.hold.clear();
+        }
+    }
+
+    /// Connects. Meanwhile dead letters can be published again.
+    async fn connect(&mut self) -> Result<Connection, FeedError> {
+        let connecting = self.node.connect();
+        tokio::pin!(connecting);
+        loop {
+            tokio::select! {
+                connected = &mut connecting => return connected.map_err(FeedError::Node),
+                () = self.replays.asked() => {
+                    self.replays.publish(&mut self.dispatch, &self.progress).await?;
+                }
+            }
         }
     }
 
@@ -174,6 +190,9 @@ impl Feed<'_> {
                     Err(error) if error.is_fatal() => return Err(Lost::Unusable(FeedError::Node(error))),
                     Err(error) => return Err(Lost::Again(error)),
                 },
+                () = self.replays.asked() => {
+                    self.replays.publish(&mut self.dispatch, &self.progress).await.map_err(over)?;
+                }
                 changed = self.progress.changed() => {
                     changed.map_err(|_| Lost::Over(FeedError::WriterGone(WriterGone)))?;
                     self.published(&mut due);
@@ -216,6 +235,7 @@ impl Feed<'_> {
                 );
             }
             self.dispatch.block(ready, permit).await.map_err(over)?;
+            self.replays.in_part = false;
             due.results.push_back(DueResult { blocks: self.blocks_before + self.dispatch.blocks(), settled });
             if self.range.stop.is_some_and(|stop| taken >= stop) {
                 return Ok(true);

@@ -27,6 +27,8 @@ pub(super) struct Transaction {
     pub bytes: usize,
     /// Entries added to the events stream.
     pub entries: u64,
+    /// Those of them that are events of past blocks again.
+    pub replayed: u64,
     /// Units in it; none if it only renews the lease.
     pub units: u64,
     /// Blocks that are complete with them.
@@ -54,7 +56,8 @@ pub(super) struct State {
     pub part: Option<u64>,
     pub last_irreversible: u32,
     pub last_entry: Option<EntryId>,
-    pub first_block: u32,
+    /// Unknown where a checkpoint of the TypeScript version does not say it.
+    pub first_block: Option<u32>,
     /// Number of the newest block published whole.
     pub newest_whole: Option<u32>,
 }
@@ -79,9 +82,14 @@ impl Transaction {
         self.bytes += unit.commands.len();
         self.entries += unit.entries;
         self.units += 1;
+        self.permits.extend(unit.permit);
+        self.state.last_entry = unit.last_entry.or(self.state.last_entry);
+        if unit.again {
+            self.replayed += unit.entries;
+            return unit.commands;
+        }
         self.blocks += u64::from(unit.part.is_none());
         self.first_block.get_or_insert(unit.block.num);
-        self.permits.extend(unit.permit);
         let state = &mut self.state;
         if let Some(common) = unit.fork {
             self.fork = Some(common);
@@ -94,8 +102,7 @@ impl Transaction {
         state.block = Some(unit.block);
         state.part = unit.part;
         state.last_irreversible = unit.last_irreversible;
-        state.last_entry = unit.last_entry.or(state.last_entry);
-        state.first_block = unit.first_published;
+        state.first_block = Some(unit.first_published);
         unit.commands
     }
 
@@ -118,7 +125,10 @@ impl Transaction {
     fn checkpoint(&self, out: &mut Vec<u8>, keys: &Keys, block: Position, selection: &str) -> usize {
         let state = &self.state;
         let sync = keys.sync.as_bytes();
-        let fields = 5 + usize::from(state.last_entry.is_some()) + 2 * usize::from(state.part.is_some());
+        let fields = 4
+            + usize::from(state.first_block.is_some())
+            + usize::from(state.last_entry.is_some())
+            + 2 * usize::from(state.part.is_some());
         resp::start(out, 2 + 2 * fields);
         resp::bulk(out, b"HSET");
         resp::bulk(out, sync);
@@ -131,7 +141,9 @@ impl Transaction {
         field(b"block_id", block.id.to_string().as_bytes());
         field(b"last_updated", iso8601(now()).as_bytes());
         field(b"last_irreversible", digits.format(state.last_irreversible).as_bytes());
-        field(b"first_block", digits.format(state.first_block).as_bytes());
+        if let Some(first) = state.first_block {
+            field(b"first_block", digits.format(first).as_bytes());
+        }
         if let Some(id) = state.last_entry {
             field(b"stream_id", id.to_string().as_bytes());
         }

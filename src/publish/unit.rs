@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use crate::block::Position;
 use crate::config;
 
-/// What one transaction or a share of it holds: a block, or a part of a large block.
+/// What one transaction or a share of it holds: a block, a part of a large block, or events of past blocks again.
 #[derive(Debug)]
 pub struct Unit {
     /// Whole RESP commands (XADDs, dead letters, ABI versions), written to the socket as they are.
@@ -18,6 +18,9 @@ pub struct Unit {
     pub command_count: usize,
     /// Entries they add to the events stream.
     pub entries: u64,
+    /// Whether those are events of past blocks, published again. The checkpoint stays at the block where it is, and what
+    /// is said of a block here means nothing, `last_entry` apart. It may not come between the parts of a block.
+    pub again: bool,
     /// The block they belong to.
     pub block: Position,
     /// The last irreversible block when this one was read.

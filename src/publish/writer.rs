@@ -78,6 +78,8 @@ pub struct Progress {
     pub blocks: u64,
     /// Entries added to the events stream.
     pub entries: u64,
+    /// Those of them that are events of past blocks again.
+    pub replayed: u64,
     /// The newest unit's block.
     pub block: Option<Position>,
     /// `Some` if that block is not complete: entries of it done.
@@ -162,7 +164,7 @@ impl<'a> Writer<'a> {
             part: checkpoint.part,
             last_irreversible: checkpoint.last_irreversible,
             last_entry: checkpoint.stream_id,
-            first_block: checkpoint.first_block.unwrap_or_default(),
+            first_block: checkpoint.first_block,
             newest_whole: checkpoint.positions.last().map(|block| block.num),
         };
         Writer {
@@ -394,6 +396,7 @@ impl<'a> Writer<'a> {
             progress.units += done.units;
             progress.blocks += done.blocks;
             progress.entries += done.entries;
+            progress.replayed += done.replayed;
             if done.units > 0 {
                 progress.block = done.state.block;
                 progress.part = done.state.part;

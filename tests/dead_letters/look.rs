@@ -113,3 +113,23 @@ async fn a_letter_is_shown_with_what_decoding_it_now_gives() {
     let missing = stage.run(&["dead-letters", "show", "11-9"]).await.failed(1);
     assert!(missing.contains("no dead letter `11-9`"), "{missing}");
 }
+
+#[tokio::test]
+async fn the_typescript_versions_spellings_do_the_same() {
+    let stage = Stage::new(&blocks(), FROM_10).await;
+    stage.publish().await;
+    let listed =
+        stage.run(&["list-dead-letters", "--sub-id", "parser", "--from", "10-3", "--json"]).await.lines();
+    let ids: Vec<&Value> = listed.iter().map(|line| &line["id"]).collect();
+    assert_eq!(ids, ["10-3", "11-1", "11-2"]);
+    assert_eq!(stage.run(&["list-dead-letters", "--all", "--limit", "1", "--json"]).await.lines().len(), 1);
+    stage.put_abi(name("stranger"), 11, &abi(&[("a", "uint32")])).await;
+    let event_id = listed[1]["event_id"].as_str().expect("an id");
+    let dry = ["replay-dead-letter", "--sub-id", "parser", "--event-id", event_id, "--dry-run"];
+    assert!(stage.run(&dry).await.done().starts_with("1 of 1 dead letters would be published"));
+    let one = ["replay-dead-letter", "--sub-id", "parser", "--event-id", event_id];
+    assert_eq!(stage.run(&one).await.done(), "1 of 1 dead letters are published\n");
+    stage.run(&["replay-dead-letter", "--sub-id", "parser"]).await.failed(2);
+    let all = stage.run(&["replay-dead-letter", "--sub-id", "parser", "--all"]).await.done();
+    assert!(all.starts_with("0 of 3 dead letters are published"), "{all}");
+}

@@ -4,11 +4,16 @@
 mod made;
 #[path = "../support/node.rs"]
 mod node;
-#[path = "../support/redis.rs"]
-mod redis;
 #[path = "../support/run.rs"]
 mod run;
+#[path = "../support/mod.rs"]
+mod support;
 
+mod kills;
 mod look;
+mod many;
+mod replay;
 mod stage;
 mod written;
+
+use support::redis;

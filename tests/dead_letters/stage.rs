@@ -58,7 +58,9 @@ impl Stage {
 
     /// Publishes all, and leaves no parser behind.
     pub async fn publish(&self) {
-        let parser = self.parser();
+        let mut parser = self.parser();
+        // Else it could be stopped before it listens to signals.
+        parser.says("reading blocks").await;
         self.published().await;
         parser.stopped().await;
     }
@@ -94,6 +96,13 @@ impl Stage {
         let mut command = Command::new(env!("CARGO_BIN_EXE_parser"));
         command.args(arguments).arg("--config").arg(&file).env_remove("RUST_LOG").stdin(Stdio::null());
         command
+    }
+
+    /// A file beside the configuration; gives its path.
+    pub fn file(&self, name: &str, content: &[u8]) -> String {
+        let file = self.folder.path().join(name);
+        std::fs::write(&file, content).expect("written");
+        file.display().to_string()
     }
 
     pub async fn client(&self) -> MultiplexedConnection {

@@ -77,6 +77,7 @@ impl Feed {
                 commands: commands.into(),
                 command_count: (upto - done) as usize,
                 entries: upto - done,
+                again: false,
                 block: Self::position(num),
                 last_irreversible: num.saturating_sub(3),
                 part: (upto < all).then_some(upto),

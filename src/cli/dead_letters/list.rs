@@ -107,7 +107,7 @@ async fn lines(
     mut left: u64,
 ) -> Result<u64> {
     let select = args.filter.select();
-    let mut walk = letters.walk(&select);
+    let mut walk = letters.walk_from(&select, args.first);
     let mut out = Vec::new();
     while left > 0
         && let Some(letter) = walk.next().await?
@@ -133,7 +133,7 @@ async fn table(
 ) -> Result<()> {
     let count = letters.count().await?;
     let select = args.filter.select();
-    let mut walk = letters.walk(&select);
+    let mut walk = letters.walk_from(&select, args.first);
     let mut table = Table::new(&[
         Column::Text("entry"),
         Column::Number("block"),

@@ -1,7 +1,10 @@
 //! `parser dead-letters`: what could not be decoded, looked at and mended.
 
 mod list;
+mod purge;
+mod replay;
 mod show;
+mod typescript;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -9,6 +12,9 @@ use clap::{Args, Subcommand};
 use super::namespace::{ConfigArg, JsonArg, Namespace};
 use super::{block_on, reader_may_leave};
 use crate::dead_letters::{Letters, PARSER, Select};
+use crate::publish::EntryId;
+
+pub use typescript::{ListDeadLettersArgs, ReplayDeadLetterArgs};
 
 /// `parser dead-letters`
 #[derive(Debug, Subcommand)]
@@ -17,6 +23,16 @@ pub enum DeadLettersCommand {
     List(ListArgs),
     /// Show all there is about one, and what decoding it now would give
     Show(ShowArgs),
+    /// Decode dead letters again, and publish those that can be decoded now
+    ///
+    /// With the ABI history and the overrides as they are now. An event is published under its own event id, with
+    /// `"replayed":true` as its last field, and its dead letter and counter are removed with it. What still fails stays. The
+    /// running parser publishes them, or this command where none runs.
+    Replay(ReplayArgs),
+    /// Remove dead letters and their counters
+    ///
+    /// Asks first at a terminal; elsewhere it only says how many they are, unless told --yes.
+    Purge(PurgeArgs),
 }
 
 /// `parser dead-letters list`
@@ -37,6 +53,9 @@ pub struct ListArgs {
     /// As JSON, one object a line
     #[arg(long)]
     json: bool,
+    /// None before this one.
+    #[arg(skip)]
+    first: Option<EntryId>,
 }
 
 /// `parser dead-letters show`
@@ -52,6 +71,49 @@ pub struct ShowArgs {
     json: JsonArg,
 }
 
+/// `parser dead-letters replay`
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    config: ConfigArg,
+    #[command(flatten)]
+    subscription: SubscriptionArg,
+    /// Entry ids of dead letters, or ids of their events
+    ids: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// Only say what would happen
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// `parser dead-letters purge`
+#[derive(Debug, Args)]
+pub struct PurgeArgs {
+    #[command(flatten)]
+    config: ConfigArg,
+    #[command(flatten)]
+    subscription: SubscriptionArg,
+    /// Entry ids of dead letters, or ids of their events
+    ids: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Only of blocks before this one
+    #[arg(long, value_name = "BLOCK")]
+    older_than_block: Option<u32>,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// Remove them without asking
+    #[arg(long)]
+    yes: bool,
+}
+
 /// Whose dead letters.
 #[derive(Debug, Clone, Args)]
 struct SubscriptionArg {
@@ -61,7 +123,7 @@ struct SubscriptionArg {
 }
 
 /// Which of them.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 struct FilterArgs {
     /// Only with this reason: no_abi, abi_unknown, bad_abi, unknown_type, truncated, invalid
     #[arg(long, value_name = "REASON")]
@@ -95,7 +157,17 @@ pub(super) fn run(command: DeadLettersCommand) -> Result<()> {
     match command {
         DeadLettersCommand::List(args) => reader_may_leave(block_on(list::list(&args))),
         DeadLettersCommand::Show(args) => reader_may_leave(block_on(show::show(&args))),
+        DeadLettersCommand::Replay(args) => block_on(replay::replay(&args)),
+        DeadLettersCommand::Purge(args) => block_on(purge::purge(&args)),
     }
+}
+
+pub(super) fn list_dead_letters(args: ListDeadLettersArgs) -> Result<()> {
+    run(DeadLettersCommand::List(args.into()))
+}
+
+pub(super) fn replay_dead_letter(args: ReplayDeadLetterArgs) -> Result<()> {
+    run(DeadLettersCommand::Replay(args.into()))
 }
 
 /// The letters of a subscription.

@@ -86,7 +86,7 @@ pub(super) async fn show(args: &ShowArgs) -> Result<()> {
 impl<'a> NowShown<'a> {
     fn new(now: &'a Now, since: Option<Since>) -> NowShown<'a> {
         let (result, error, event) = match now {
-            Now::Event(event) => ("decoded", None, serde_json::from_str(event).ok()),
+            Now::Event { event, .. } => ("decoded", None, serde_json::from_str(event).ok()),
             Now::Still(still) => (still.reason, Some(still.message.as_str()), None),
             Now::Undone => ("undone", Some("a fork has undone its block"), None),
             Now::Filtered => ("filtered", Some("the configuration does not publish such events"), None),

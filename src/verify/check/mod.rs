@@ -187,8 +187,8 @@ impl Checker {
     /// An event that was published again.
     fn again(&mut self, id: EntryId, event: &Event<'_>, block: Checksum) {
         self.close();
-        self.report.replayed += 1;
         let num = event.block_num;
+        self.report.replayed += u64::from(self.meant(num));
         if let Some(standing) = self.standing(num).filter(|standing| *standing != block) {
             let message = format!(
                 "block {num} ({block}) of an event published again is undone: {standing} stands there"
