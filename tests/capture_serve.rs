@@ -148,6 +148,28 @@ fn an_endless_chain_is_linked_in_numbers_ids_headers_and_times() {
 }
 
 #[test]
+fn an_endless_chain_can_be_made_now() {
+    // Half seconds since 2000-01-01, as the chain counts.
+    let now = || (seconds_since_1970() - 946_684_800) * 2;
+    let before = now();
+    let replay = Replay::new(&forked(), Some(3)).expect("playable").as_of_now();
+    let mut player = replay.player(request(1, &[]));
+    for num in 1..=10 {
+        let frame = replay.next(&mut player).expect("endless");
+        let bytes = [frame.begin, frame.rest].concat().into();
+        let result = BlockResult::decode(&bytes, &replay.protocol).expect("a block");
+        let header = result.block.expect("a block");
+        let time = u64::from(u32::from_le_bytes(header[..4].try_into().expect("four")));
+        assert_eq!(result.this_block.map(|this| this.num), Some(num));
+        assert!((before..=now() + 1).contains(&time), "{time}");
+    }
+}
+
+fn seconds_since_1970() -> u64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs()
+}
+
+#[test]
 fn an_endless_chain_can_be_entered_anywhere() {
     let results = played(&forked(), Some(3), request(1, &[]), 40);
     let all = blocks(&results);

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use parser::chain::Chain;
-use parser::event::{Sink, Style};
+use parser::event::{Reason, Sink, Style};
 use parser::history::{Fallback, History, Says};
 use parser::name::Name;
 use parser::pipeline::{Intake, Ready};

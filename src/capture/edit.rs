@@ -1,6 +1,8 @@
 //! Changing recorded frames: other numbers, ids and links. A block under another id keeps what is
 //! in it; nobody can tell from a frame alone that its id is not the hash of its header.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
 
 use crate::block::{Checksum, Position};
@@ -63,6 +65,15 @@ pub(super) fn patch_header(block: &mut [u8], previous: Option<Checksum>, later: 
     if let Some(time) = time(block) {
         block[TIME].copy_from_slice(&time.wrapping_add(later).to_le_bytes());
     }
+}
+
+/// This moment, as in a header.
+pub(super) fn now() -> u32 {
+    /// 2000-01-01 in seconds since 1970.
+    const EPOCH: u64 = 946_684_800;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let half_seconds = 2 * since.as_secs().saturating_sub(EPOCH) + u64::from(since.subsec_millis() / 500);
+    u32::try_from(half_seconds).unwrap_or(u32::MAX)
 }
 
 /// The time in a packed block's header.

@@ -3,7 +3,7 @@
 //!
 //! The first lap is as recorded. In lap L a block's number is L times the lap's length higher, its id
 //! has the new number in front and the lap in the four bytes behind it, and its header's time is L
-//! times the lap's duration later. What is in the block is as recorded: transaction ids and the
+//! times the lap's duration later, or that of the moment it is sent. What is in the block is as recorded: transaction ids and the
 //! sequences in receipts (`global_sequence`, `abi_sequence`, …) come again in every lap.
 
 use crate::block::Position;

@@ -24,6 +24,8 @@ pub struct Replay {
     /// Every block ever sent: id to its last place in `frames`.
     places: HashMap<Checksum, usize>,
     endless: Option<Endless>,
+    /// A block's time is when it is sent.
+    now: bool,
 }
 
 /// A frame and what it says.
@@ -121,7 +123,12 @@ impl Replay {
             }
         };
         let (protocol, status) = (capture.protocol.clone(), capture.status.clone());
-        Ok(Replay { protocol, status, frames, chain, places, endless })
+        Ok(Replay { protocol, status, frames, chain, places, endless, now: false })
+    }
+
+    /// Gives each block of an endless chain the time at which it is sent, as if the chain were being made now.
+    pub fn as_of_now(self) -> Replay {
+        Replay { now: true, ..self }
     }
 
     /// The block of that number on the chain that stands at the end.
@@ -206,7 +213,7 @@ impl Replay {
     }
 
     fn restated(&self, frame: &Recorded, lap: u32, irreversible: bool) -> Option<Option<Restated>> {
-        if lap == 0 && !irreversible {
+        if lap == 0 && !irreversible && !self.now {
             return Some(None);
         }
         let this = frame.result.this_block?;
@@ -224,6 +231,10 @@ impl Replay {
         };
         if irreversible && restated.last_irreversible.num < restated.this.num {
             restated.last_irreversible = restated.this;
+        }
+        if self.now {
+            let time = frame.result.block.as_deref().and_then(edit::time).unwrap_or_default();
+            restated.later = edit::now().wrapping_sub(time);
         }
         Some(Some(restated))
     }

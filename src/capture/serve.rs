@@ -30,6 +30,8 @@ use super::session;
 pub struct ServeOptions {
     /// Play the blocks from this number on again and again, as one chain that grows for ever.
     pub repeat_from: Option<u32>,
+    /// With `repeat_from`: each block's time is when it is sent.
+    pub now: bool,
     /// Answer status requests as recorded, instead of with what the capture holds.
     pub status_as_recorded: bool,
     /// Send each message in WebSocket frames of at most so many bytes (in one, if none).
@@ -133,7 +135,10 @@ fn url(mut address: SocketAddr) -> String {
 impl Server {
     /// Serves `capture` on `listener` until dropped. Call it inside a tokio runtime.
     pub fn start(capture: &Capture, listener: Listener, options: ServeOptions) -> Result<Server, ServeError> {
-        let replay = Replay::new(capture, options.repeat_from)?;
+        let mut replay = Replay::new(capture, options.repeat_from)?;
+        if options.now {
+            replay = replay.as_of_now();
+        }
         let url = listener.url().map_err(ServeError::Listener)?;
         let shared = Arc::new(Shared {
             replay,

@@ -68,6 +68,9 @@ pub struct ServeArgs {
     /// Never end: behind the last block, play those from block N (2) on again, renumbered and linked anew
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "2")]
     pub endless: Option<u32>,
+    /// Give each block the time at which it is sent, as if the chain were being made now
+    #[arg(long, requires = "endless")]
+    pub now: bool,
     /// Wait this long before each result
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub delay_ms: u64,
@@ -171,6 +174,7 @@ fn serve(args: ServeArgs) -> Result<()> {
     let capture = Capture::load(&args.file)?;
     let options = ServeOptions {
         repeat_from: args.endless,
+        now: args.now,
         faults: Faults {
             drop_after_frames: args.drop_after,
             stall_after_frames: args.stall_after,

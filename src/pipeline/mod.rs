@@ -301,7 +301,7 @@ impl Pipeline<'_> {
         let published = self.progress.borrow().block;
         match (published, checkpoint.block) {
             (Some(block), None) => {
-                return Err(TurnError::Redis(Failure::Fatal(format!(
+                return Err(TurnError::Redis(Failure::Unfit(format!(
                     "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
                      (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
                      or start again with the block to begin with (`--start-block`)"

@@ -8,6 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::buffer::Buffer;
 use crate::block::Position;
+use crate::config;
 use crate::event::{Counts, Letters};
 use crate::metrics::Waiting;
 
@@ -90,6 +91,15 @@ pub enum StreamIds {
     Block,
     /// Redis (`*`).
     Auto,
+}
+
+impl From<config::StreamIds> for StreamIds {
+    fn from(configured: config::StreamIds) -> StreamIds {
+        match configured {
+            config::StreamIds::Block => StreamIds::Block,
+            config::StreamIds::Auto => StreamIds::Auto,
+        }
+    }
 }
 
 /// Id of a stream entry: compared as two integers.
