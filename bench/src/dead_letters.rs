@@ -121,8 +121,10 @@ fn undamaged(bench: &Bench) -> Result<Expected> {
         for part in 0..ready.block.plan.parts.len() {
             ready.block.write_part(part, &mut sink);
         }
-        letters +=
-            sink.finish().iter().map(|chunk| chunk.written.counts.letters.iter().sum::<u64>()).sum::<u64>();
+        for chunk in sink.finish() {
+            let failures = Reason::ALL.iter().zip(chunk.written.counts.failures);
+            letters += failures.filter(|(of, _)| **of != Reason::NoAbi).map(|(_, count)| count).sum::<u64>();
+        }
         expected.insert(ready.position.num, letters);
     })?;
     Ok(expected)
