@@ -277,6 +277,34 @@ async fn the_parser_gets_along_with_the_permissions_printed_and_needs_all_of_the
     parser.stopped().await;
     seen.extend(used(client).await);
 
+    // A dead letter of a consumer is published again.
+    run::<()>(client, &["CONFIG", "RESETSTAT"]).await.expect("reset");
+    let first: Vec<(String, Vec<String>)> =
+        run(client, &["XREVRANGE", &keys.events, "+", "-", "COUNT", "1"]).await.expect("an entry");
+    let letter = ["XADD", &keys.dead("web"), "*", "data", &first[0].1[1]];
+    run::<String>(client, &letter).await.expect("a dead letter");
+    let file = stage.redis.path("replay.yaml");
+    std::fs::write(&file, format!("ship: {{url: 'ws://127.0.0.1:9'}}\n{redis}\n")).expect("written");
+    let replayed = Command::new(env!("CARGO_BIN_EXE_parser"))
+        .args(["dead-letters", "replay", "--sub", "web", "--all", "--config"])
+        .arg(&file)
+        .env("REDIS_PASSWORD", "wr0ng-s3cret")
+        .output()
+        .expect("the command runs");
+    assert_eq!(
+        String::from_utf8_lossy(&replayed.stdout),
+        "1 of 1 dead letters are published\n",
+        "{replayed:?}"
+    );
+    let mut parser = stage.parser(&yaml(""));
+    parser.says("reading blocks").await;
+    support::until("a look for dead letters to publish again", async || {
+        used(&mut client.clone()).await.contains("exists").then_some(())
+    })
+    .await;
+    parser.stopped().await;
+    seen.extend(used(client).await);
+
     // CONFIG is asked for and left out where it is forbidden; nothing else is refused.
     let log = format!("{:?}", refused(client).await);
     let others: Vec<&str> = log

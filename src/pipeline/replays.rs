@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
@@ -34,22 +35,33 @@ pub struct Replays {
     busy: bool,
 }
 
-/// Looks whether anything is asked for, for ever.
+/// Looks whether anything is asked for, for ever. While Redis does not answer nothing is seen; the writer says that.
 pub async fn look(server: Server, keys: Keys, asked: Arc<Notify>) {
     let mut connection = None;
     loop {
         tokio::time::sleep(LOOK).await;
-        if connection.is_none() {
-            // The writer says it if Redis is gone.
-            connection = server.connect_control().await.ok();
-        }
-        let Some(open) = &mut connection else { continue };
-        match redis::cmd("EXISTS").arg(&keys.replay).query_async(open).await {
+        match is_asked(&mut connection, &server, &keys).await {
             Ok(true) => asked.notify_one(),
             Ok(false) => {}
-            Err(_) => connection = None,
+            Err(failure) if failure.is_transient() => connection = None,
+            Err(failure) => {
+                warn!(key = keys.replay, reason = %failure, "what `dead-letters replay` asks for is not seen");
+                return;
+            }
         }
     }
+}
+
+async fn is_asked(
+    connection: &mut Option<MultiplexedConnection>,
+    server: &Server,
+    keys: &Keys,
+) -> Result<bool, Failure> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(server.connect_control().await?),
+    };
+    Ok(redis::cmd("EXISTS").arg(&keys.replay).query_async(connection).await?)
 }
 
 // === impl Replays ===
