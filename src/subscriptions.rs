@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::keys::Keys;
-use crate::publish::{EntryId, Failure, StreamIds};
+use crate::publish::{Checkpoint, EntryId, Failure, StreamIds};
 use crate::status::{Group, groups};
 use crate::stream;
 
@@ -81,6 +81,16 @@ pub enum SubscriptionError {
         name: String,
         /// The lock's value.
         holder: String,
+    },
+    /// Blocks between the newest one and this one would never be read.
+    #[error(
+        "block {block} is not published yet, the newest is {newest}: --to-end goes on with what comes next"
+    )]
+    NotPublished {
+        /// The block asked for.
+        block: u32,
+        /// The newest one.
+        newest: u32,
     },
     /// Redis failed.
     #[error(transparent)]
@@ -163,7 +173,11 @@ pub async fn reset(
         Target::Start => (EntryId::ZERO, oldest.as_ref().map(|entry| entry.block_num)),
         Target::End => (last_id(connection, &keys.events).await?, None),
         Target::Block(block) => {
-            let id = before_block(connection, &keys.events, stream_ids, block).await?;
+            check_published(connection, keys, block).await?;
+            let id = match stream_ids {
+                StreamIds::Block => EntryId { first: block.into(), second: 0 },
+                StreamIds::Auto => stream::before_block(connection, &keys.events, block).await?,
+            };
             let next = stream::oldest(connection, &keys.events, &id.next().to_string()).await?;
             (id, next.map(|entry| entry.block_num))
         }
@@ -172,16 +186,39 @@ pub async fn reset(
         (Target::Block(block), Some(oldest)) => block < oldest.block_num,
         _ => false,
     };
+    let mut released = group.pending;
     if !dry_run {
-        // SETID first: should the rest fail, entries that are pending and come again are told by their consumer.
-        redis::cmd("XGROUP")
-            .arg(("SETID", &keys.events, name, id.to_string()))
-            .exec_async(connection)
-            .await?;
-        release(connection, &keys.events, name).await?;
-        redis::cmd("DEL").arg(keys.failures(name)).exec_async(connection).await?;
+        // Looked up before the group goes elsewhere: what a consumer is given from there on stays pending.
+        let pending = pending(connection, &keys.events, name).await?;
+        released = pending.len() as u64;
+        let mut transaction = redis::pipe();
+        transaction.atomic();
+        transaction.cmd("XGROUP").arg(("SETID", &keys.events, name, id.to_string())).ignore();
+        for ids in pending.chunks(PAGE) {
+            transaction.cmd("XACK").arg((&keys.events, name)).arg(ids).ignore();
+        }
+        transaction.cmd("DEL").arg(keys.failures(name)).ignore();
+        transaction.exec_async(connection).await?;
     }
-    Ok(Reset { id: id.to_string(), first_block, trimmed, released: group.pending })
+    Ok(Reset { id: id.to_string(), first_block, trimmed, released })
+}
+
+/// Refuses a block that is more than the next one to be published: all up to it would be left out, and be trimmed unread.
+async fn check_published(
+    connection: &mut MultiplexedConnection,
+    keys: &Keys,
+    block: u32,
+) -> Result<(), SubscriptionError> {
+    let newest = match Checkpoint::load(connection, keys).await?.block {
+        Some(at) => Some(at.num),
+        None => stream::newest(connection, &keys.events, "+").await?.map(|entry| entry.block_num),
+    };
+    match newest {
+        Some(newest) if block > newest.saturating_add(1) => {
+            Err(SubscriptionError::NotPublished { block, newest })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Removes a subscription: its group, its registration and its failure counters. Its dead letters stay.
@@ -203,41 +240,6 @@ pub async fn remove(
     Ok(subscription)
 }
 
-/// The id behind which block `block` begins.
-async fn before_block(
-    connection: &mut MultiplexedConnection,
-    events: &str,
-    stream_ids: StreamIds,
-    block: u32,
-) -> Result<EntryId, Failure> {
-    if stream_ids == StreamIds::Block {
-        return Ok(EntryId { first: block.into(), second: 0 });
-    }
-    // Ids made by Redis begin with a time: the first millisecond with an entry of the block, or of a later one, is searched for.
-    let (first, last) =
-        (stream::oldest(connection, events, "-").await?, stream::newest(connection, events, "+").await?);
-    let (Some(first), Some(last)) = (first, last) else { return Ok(EntryId::ZERO) };
-    let (mut low, mut high) = (first.id.first, last.id.first.saturating_add(1));
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let newest = stream::newest(connection, events, &middle.to_string()).await?;
-        if newest.is_none_or(|entry| entry.block_num < block) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    // Several blocks can share it. What comes before the block's first entry in it was read.
-    let mut before = EntryId { first: low, second: 0 };
-    while let Some(entry) = stream::oldest(connection, events, &before.next().to_string()).await? {
-        if entry.block_num >= block {
-            break;
-        }
-        before = entry.id;
-    }
-    Ok(before)
-}
-
 /// The highest id ever given in the stream.
 async fn last_id(connection: &mut MultiplexedConnection, events: &str) -> Result<EntryId, Failure> {
     let info: redis::streams::StreamInfoStreamReply =
@@ -245,16 +247,19 @@ async fn last_id(connection: &mut MultiplexedConnection, events: &str) -> Result
     info.last_generated_id.parse().map_err(|error| Failure::Fatal(format!("XINFO STREAM: {error}")))
 }
 
-/// Acknowledges all that is pending in a group.
-async fn release(connection: &mut MultiplexedConnection, events: &str, group: &str) -> Result<(), Failure> {
+/// Ids of all that is pending in a group.
+async fn pending(
+    connection: &mut MultiplexedConnection,
+    events: &str,
+    group: &str,
+) -> Result<Vec<String>, Failure> {
+    let (mut ids, mut from) = (Vec::new(), "-".to_owned());
     loop {
         let page: StreamPendingCountReply =
-            redis::cmd("XPENDING").arg((events, group, "-", "+", PAGE)).query_async(connection).await?;
-        if page.ids.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<&str> = page.ids.iter().map(|pending| pending.id.as_str()).collect();
-        redis::cmd("XACK").arg((events, group)).arg(ids).exec_async(connection).await?;
+            redis::cmd("XPENDING").arg((events, group, &from, "+", PAGE)).query_async(connection).await?;
+        let Some(last) = page.ids.last() else { return Ok(ids) };
+        from = format!("({}", last.id);
+        ids.extend(page.ids.into_iter().map(|pending| pending.id));
     }
 }
 

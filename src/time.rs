@@ -39,6 +39,10 @@ pub fn parse(text: &str) -> Option<Duration> {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
+    // 60: a leap second.
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
     // As above: years that begin in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
@@ -70,6 +74,9 @@ mod tests {
             "2000-13-01T00:00:00Z",
             "1969-12-31T23:59:59Z",
             "2000-02-29T12:34:5xZ",
+            "2000-02-29T24:00:00Z",
+            "2000-02-29T18446744073709551615:00:00Z",
+            "2000-02-29T00:60:18446744073709551615",
             "-1-1-1T1:1:1",
         ] {
             assert_eq!(parse(text), None, "{text}");

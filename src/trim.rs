@@ -18,11 +18,7 @@ use tracing::{debug, error, info, warn};
 use crate::keys::Keys;
 use crate::publish::writer::Progress;
 use crate::publish::{EntryId, Failure, Server, StreamIds};
-
-mod blocks;
-mod groups;
-
-use groups::Group;
+use crate::stream;
 
 /// So many entries at most are removed by one command, so that Redis serves others in between.
 const STEP: u64 = 10_000;
@@ -54,6 +50,15 @@ pub struct Status {
     pub bound: Option<EntryId>,
     /// The group that bounds it, if one does.
     pub held_by: Option<String>,
+}
+
+/// A consumer group of the stream.
+#[derive(Debug)]
+struct Group {
+    /// Its name, as far as it is text.
+    name: String,
+    /// It needs no entry below this one.
+    bound: EntryId,
 }
 
 /// Trims round after round until dropped. A Redis that fails or restarts is waited for.
@@ -119,10 +124,11 @@ pub async fn round(
     stream_ids: StreamIds,
     status: &watch::Sender<Status>,
 ) -> Result<(), Failure> {
-    let groups = groups::read(connection, &keys.events).await?;
+    let groups: Vec<Group> =
+        stream::groups(connection, &keys.events).await?.into_iter().map(Group::of).collect();
     let slowest = groups.iter().min_by_key(|group| group.bound);
     let kept = match policy.keep_blocks {
-        Some(count) => Some(blocks::oldest_kept(connection, keys, stream_ids, count).await?),
+        Some(count) => Some(oldest_kept(connection, keys, stream_ids, count).await?),
         None => None,
     };
     let bound = match (slowest.map(|group| group.bound), kept) {
@@ -149,6 +155,24 @@ pub async fn round(
         status.held_by = held_by;
     });
     Ok(())
+}
+
+/// The id that all entries of the newest `count` blocks have or exceed, counted back from the checkpoint's.
+async fn oldest_kept(
+    connection: &mut MultiplexedConnection,
+    keys: &Keys,
+    stream_ids: StreamIds,
+    count: u32,
+) -> Result<EntryId, Failure> {
+    let (num, part): (Option<u32>, Option<u64>) =
+        redis::cmd("HMGET").arg((&keys.sync, "block_num", "part")).query_async(connection).await?;
+    let Some(num) = num else { return Ok(EntryId::ZERO) };
+    let whole = if part.is_some() { num.saturating_sub(1) } else { num };
+    let oldest = whole.saturating_add(1).saturating_sub(count);
+    match stream_ids {
+        StreamIds::Block => Ok(EntryId { first: oldest.into(), second: 0 }),
+        StreamIds::Auto => Ok(stream::before_block(connection, &keys.events, oldest).await?.next()),
+    }
 }
 
 /// Removes entries as XTRIM does, in steps.
@@ -219,5 +243,19 @@ async fn first_from(
 ) -> Result<Option<EntryId>, Failure> {
     let entries: redis::streams::StreamRangeReply =
         redis::cmd("XRANGE").arg((stream, start, "+", "COUNT", 1)).query_async(connection).await?;
-    entries.ids.first().map(|entry| groups::id(&entry.id)).transpose()
+    entries.ids.first().map(|entry| stream::id(&entry.id)).transpose()
+}
+
+// === impl Group ===
+
+impl Group {
+    fn of(group: stream::Group) -> Group {
+        // What was delivered last and is not pending may go too. Had the group read on since, its pending
+        // entries would lie above; had it acknowledged all since, this is merely less than could go.
+        let read = group.delivered.next();
+        Group {
+            name: String::from_utf8_lossy(&group.name).into_owned(),
+            bound: group.oldest_pending.map_or(read, |oldest| read.min(oldest)),
+        }
+    }
 }

@@ -144,21 +144,36 @@ async fn with_ids_made_by_redis_block_numbers_are_read_from_the_entries() {
         (1_700_009_900_000, 0, Some(8)),
         (1_700_009_900_001, 0, None),
     ];
-    for (first, second, block) in entries {
-        let data = block.map_or("{\"kind\":\"fork\"}".to_owned(), |num| format!("{{\"block_num\":{num}}}"));
+    let mut entries: Vec<(u64, u64, String)> = entries
+        .iter()
+        .map(|(first, second, block)| {
+            let data =
+                block.map_or("{\"kind\":\"fork\"}".to_owned(), |num| format!("{{\"block_num\":{num}}}"));
+            (*first, *second, data)
+        })
+        .collect();
+    // Published again from dead letters, more of them than one look reaches, in between and at the end.
+    for first in [1_700_001_000_000u64, 1_700_009_900_002] {
+        for second in 0..20 {
+            entries.push((first, second, "{\"block_num\":2,\"replayed\":true}".to_owned()));
+        }
+    }
+    entries.sort();
+    for (first, second, data) in &entries {
         run::<String>(client, &format!("XADD EVENTS {first}-{second} data {data}")).await;
     }
     run::<()>(client, "HSET SYNC block_num 9").await;
     let (status, _) = watch::channel(Status::default());
-    // Blocks to keep, and the first entry then: a millisecond shared with older blocks stays whole.
+    // Blocks to keep, and the first entry then.
     for (count, left) in [
         (100, "1700000000000-0"),
-        (8, "1700000000000-0"),
+        (8, "1700000000000-1"),
         (7, "1700000000500-0"),
-        (5, "1700000000500-0"),
+        (5, "1700000000500-2"),
         (4, "1700000900001-0"),
-        (3, "1700009900000-0"),
-        (2, "1700009900000-0"),
+        (3, "1700001000000-0"),
+        (2, "1700001000000-0"),
+        (1, "1700009900001-0"),
     ] {
         let policy = Policy { keep_blocks: Some(count), ..READ_ONLY };
         trim::round(client, &keys(), &policy, StreamIds::Auto, &status).await.unwrap();

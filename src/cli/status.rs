@@ -110,7 +110,8 @@ fn checkpoint(status: &Status) -> String {
 }
 
 fn head(status: &Status) -> String {
-    let lag = status.lag_seconds.map(|seconds| shown(Duration::from_secs_f64(seconds.max(0.0))));
+    let lag =
+        status.lag_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok()).map(shown);
     let running = status.state.as_ref().filter(|_| status.parser.is_some());
     match (running.and_then(|report| report.head), status.lag_blocks, lag) {
         (Some(head), behind, lag) => {

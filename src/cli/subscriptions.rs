@@ -8,8 +8,7 @@ use clap::{Args, Subcommand};
 use super::block_on;
 use super::namespace::{ConfigArg, JsonArg};
 use super::table::{Column, Table, grouped, print_json, printable};
-use crate::config::{self, ConfigError};
-use crate::publish::StreamIds;
+use crate::config::ConfigError;
 use crate::subscriptions::{self, Subscription, Target};
 
 /// `parser subscriptions`
@@ -143,10 +142,7 @@ pub(super) fn reset(args: ResetSubscriptionArgs) -> Result<()> {
     let name = args.name.or(args.sub_id).unwrap_or_default();
     block_on(async {
         let mut namespace = args.config.open().await?;
-        let stream_ids = match namespace.config.stream_ids {
-            config::StreamIds::Block => StreamIds::Block,
-            config::StreamIds::Auto => StreamIds::Auto,
-        };
+        let stream_ids = namespace.config.stream_ids.into();
         let (connection, keys) = (&mut namespace.connection, &namespace.keys);
         let done =
             subscriptions::reset(connection, keys, stream_ids, &name, target, args.force, args.dry_run)

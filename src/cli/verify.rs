@@ -9,10 +9,9 @@ use super::namespace::{ConfigArg, JsonArg};
 use super::progress::Counter;
 use super::table::{print_json, printable};
 use super::{block_on, reader_may_leave};
-use crate::config::{ConfigError, StreamIds};
+use crate::config::ConfigError;
 use crate::logging;
 use crate::pipeline;
-use crate::publish;
 use crate::verify::{self, Report, Task};
 
 /// Findings shown to people.
@@ -53,10 +52,7 @@ async fn verify(args: &VerifyArgs) -> Result<Report> {
     logging::start(namespace.config.logger)?;
     let task = Task {
         selection: pipeline::selection(&namespace.config),
-        stream_ids: match namespace.config.stream_ids {
-            StreamIds::Block => publish::StreamIds::Block,
-            StreamIds::Auto => publish::StreamIds::Auto,
-        },
+        stream_ids: namespace.config.stream_ids.into(),
         server: namespace.server,
         keys: namespace.keys,
         chain_id: namespace.chain_id,

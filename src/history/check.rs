@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use redis::aio::MultiplexedConnection;
-use redis::streams::StreamRangeReply;
 use serde::{Deserialize, Serialize};
 
 use super::record::{self, Record, Source};
@@ -12,10 +11,7 @@ use crate::abi::Deserializer;
 use crate::keys::Keys;
 use crate::name::Name;
 use crate::publish::Failure;
-use crate::stream;
-
-/// Entries of the stream read at once.
-const PAGE: usize = 500;
+use crate::stream::{self, Pages};
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
@@ -142,6 +138,9 @@ struct Event {
     account: Option<String>,
     block_num: Option<u32>,
     receipt: Option<Receipt>,
+    /// It does not stand in its block's place.
+    #[serde(default)]
+    replayed: bool,
 }
 
 #[derive(Deserialize)]
@@ -159,6 +158,20 @@ struct Counted {
     abis: u64,
 }
 
+/// Whether a version may be one that the chain counted between two receipts.
+fn may_count(record: &Record, before: Counted, now: Counted) -> bool {
+    let Some(version) = &record.version else { return false };
+    let block = version.since.block;
+    match record.source {
+        Source::Setabi => (before.global + 1..=now.global).contains(&version.since.sequence),
+        // Set somewhere in that block.
+        Source::Plain | Source::End => (before.block..=now.block).contains(&block),
+        // Learned before the block's first action.
+        Source::Before => (before.block + 1..=now.block).contains(&block),
+        Source::ChainApi | Source::Unreadable => false,
+    }
+}
+
 /// Compares the count of ABIs in the receipts of the stream's actions with the versions that were learned from setabi
 /// actions. `progress` is told how many entries were looked at.
 pub async fn receipts(
@@ -169,19 +182,14 @@ pub async fn receipts(
 ) -> Result<(), Failure> {
     let mut last: HashMap<Name, Counted> = HashMap::new();
     let mut rises: Vec<(Name, Counted, Counted)> = Vec::new();
-    let (mut from, mut seen) = ("-".to_owned(), 0u64);
-    loop {
-        let page: StreamRangeReply = redis::cmd("XRANGE")
-            .arg((&keys.events, &from, "+", "COUNT", PAGE))
-            .query_async(connection)
-            .await?;
-        let Some(end) = page.ids.last() else { break };
-        from = format!("({}", end.id);
-        seen += page.ids.len() as u64;
+    let mut seen = 0u64;
+    let mut pages = Pages::forward(&keys.events, "-");
+    while let Some(page) = pages.next(connection).await? {
+        seen += page.len() as u64;
         progress(seen);
-        for entry in &page.ids {
+        for entry in &page {
             let event = stream::data(entry).and_then(|data| serde_json::from_slice::<Event>(data).ok());
-            let Some(event) = event else { continue };
+            let Some(event) = event.filter(|event| !event.replayed) else { continue };
             if event.kind == "fork" {
                 // What comes again is counted anew.
                 last.clear();
@@ -205,9 +213,7 @@ pub async fn receipts(
     for (contract, before, now) in rises {
         let mut known = 0;
         record::each(connection, keys, &[contract], |_, records| {
-            let versions = records.iter().filter(|record| record.source == Source::Setabi);
-            let sequences = versions.filter_map(|record| record.version.as_ref()).map(|v| v.since.sequence);
-            known += sequences.filter(|at| (before.global + 1..=now.global).contains(at)).count() as u64;
+            known += records.iter().filter(|record| may_count(record, before, now)).count() as u64;
         })
         .await?;
         let counted = now.abis.saturating_sub(before.abis);

@@ -5,7 +5,6 @@
 //! rows are not rewritten when an ABI changes and may still be in its layout.
 
 use redis::aio::MultiplexedConnection;
-use redis::streams::StreamRangeReply;
 use serde::Serialize;
 
 use super::Version;
@@ -13,12 +12,10 @@ use super::record::{self, Record};
 use crate::keys::Keys;
 use crate::name::Name;
 use crate::publish::Failure;
-use crate::stream;
+use crate::stream::{self, Pages};
 
 /// Entries at a stream's beginning that are looked at: behind a fork event blocks with lower numbers follow.
 const LOOK: usize = 10_000;
-/// Entries read at once.
-const PAGE: usize = 500;
 /// Versions removed at once.
 const STEP: usize = 100;
 
@@ -71,14 +68,12 @@ pub async fn floor(connection: &mut MultiplexedConnection, keys: &Keys) -> Resul
 
 /// The lowest block among a stream's oldest entries.
 async fn lowest(connection: &mut MultiplexedConnection, key: &str) -> Result<Option<u32>, Failure> {
-    let (mut from, mut lowest, mut seen) = ("-".to_owned(), None::<u32>, 0);
+    let (mut lowest, mut seen) = (None::<u32>, 0);
+    let mut pages = Pages::forward(key, "-");
     while seen < LOOK {
-        let page: StreamRangeReply =
-            redis::cmd("XRANGE").arg((key, &from, "+", "COUNT", PAGE)).query_async(connection).await?;
-        let Some(last) = page.ids.last() else { break };
-        from = format!("({}", last.id);
-        seen += page.ids.len();
-        let blocks = page.ids.iter().filter_map(stream::entry).map(|entry| entry.block_num);
+        let Some(page) = pages.next(connection).await? else { break };
+        seen += page.len();
+        let blocks = page.iter().filter_map(stream::entry).map(|entry| entry.block_num);
         lowest = blocks.chain(lowest).min();
     }
     Ok(lowest)

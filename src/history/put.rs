@@ -1,7 +1,7 @@
 //! Putting versions into the history from outside of the blocks.
 //!
-//! [`put`] is the operator's word against the chain's; [`preload`] never hides what was learned from blocks. Both tell a
-//! running parser ([`super::edits`]).
+//! [`put`] is the operator's word against the chain's, and tells a running parser ([`super::edits`]); [`preload`] never hides what was
+//! learned from blocks, and [`tell`] is to follow once at its end.
 
 use redis::aio::MultiplexedConnection;
 

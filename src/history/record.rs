@@ -9,8 +9,9 @@ use crate::publish::Failure;
 
 /// Members of one contract read at once: an ABI can have a megabyte.
 const PAGE: usize = 32;
-/// Contracts asked for in one go.
-const CONTRACTS: usize = 256;
+/// Contracts asked for in one go, each for the first of its members; most have no more than these.
+const CONTRACTS: usize = 32;
+const FIRST: usize = 2;
 /// Keys looked at by one SCAN.
 const SCAN: usize = 1000;
 
@@ -85,13 +86,13 @@ pub async fn each(
     for some in contracts.chunks(CONTRACTS) {
         let mut pipe = redis::pipe();
         for name in some {
-            pipe.add_command(page(keys, *name, 0));
+            pipe.add_command(page(keys, *name, 0, FIRST));
         }
         let pages: Vec<Vec<Member>> = pipe.query_async(connection).await?;
         for (&name, mut members) in some.iter().zip(pages) {
-            let mut seen = 0;
+            let (mut seen, mut asked) = (0, FIRST);
             loop {
-                let last = members.len() < PAGE;
+                let last = members.len() < asked;
                 seen += members.len();
                 if !members.is_empty() {
                     found(name, members.into_iter().map(Record::new).collect());
@@ -99,7 +100,8 @@ pub async fn each(
                 if last {
                     break;
                 }
-                members = page(keys, name, seen).query_async(connection).await?;
+                members = page(keys, name, seen, PAGE).query_async(connection).await?;
+                asked = PAGE;
             }
         }
     }
@@ -143,8 +145,8 @@ pub async fn next_block(
 
 type Member = (Vec<u8>, f64);
 
-fn page(keys: &Keys, name: Name, skip: usize) -> redis::Cmd {
-    redis::cmd("ZRANGE").arg((keys.abi(name), skip, skip + PAGE - 1, "WITHSCORES")).to_owned()
+fn page(keys: &Keys, name: Name, skip: usize, count: usize) -> redis::Cmd {
+    redis::cmd("ZRANGE").arg((keys.abi(name), skip, skip + count - 1, "WITHSCORES")).to_owned()
 }
 
 // === impl Record ===

@@ -59,10 +59,7 @@ impl Settings {
         };
         Ok(Settings {
             server,
-            stream_ids: match config.stream_ids {
-                config::StreamIds::Block => StreamIds::Block,
-                config::StreamIds::Auto => StreamIds::Auto,
-            },
+            stream_ids: config.stream_ids.into(),
             selection: selection(config),
             style: style(config),
             overrides: overrides(config)?,

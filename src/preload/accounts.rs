@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use futures_util::StreamExt;
 use futures_util::stream;
 use redis::aio::MultiplexedConnection;
-use redis::streams::StreamRangeReply;
 
 use super::Outcome;
 use crate::chain_api::{ChainApi, RawAbi};
@@ -13,27 +12,21 @@ use crate::history::{put, record};
 use crate::keys::Keys;
 use crate::name::Name;
 use crate::publish::Failure;
+use crate::stream::Pages;
 
 /// Questions under way at a time.
 const QUESTIONS: usize = 8;
-/// Dead letters read at once.
-const PAGE: usize = 200;
 
 /// All contracts that this namespace has met: those with a history, and those among the dead letters.
 pub async fn met(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Vec<Name>, Failure> {
     let (names, _) = record::contracts(connection, keys).await?;
     let mut met: BTreeSet<Name> = names.into_iter().collect();
-    let mut from = "-".to_owned();
-    loop {
-        let page: StreamRangeReply = redis::cmd("XRANGE")
-            .arg((&keys.dead_parser, &from, "+", "COUNT", PAGE))
-            .query_async(connection)
-            .await?;
-        let Some(last) = page.ids.last() else { return Ok(met.into_iter().collect()) };
-        from = format!("({}", last.id);
-        let contracts = page.ids.iter().filter_map(|letter| letter.get::<String>("contract"));
+    let mut letters = Pages::forward(&keys.dead_parser, "-");
+    while let Some(page) = letters.next(connection).await? {
+        let contracts = page.iter().filter_map(|letter| letter.get::<String>("contract"));
         met.extend(contracts.filter_map(|contract| contract.parse::<Name>().ok()));
     }
+    Ok(met.into_iter().collect())
 }
 
 /// Asks for the ABI of each, and keeps it where the contract has no history. `progress` is told how many were asked for, and
@@ -70,6 +63,5 @@ pub async fn preload(
         outcome.count(put::preload_current(connection, keys, contract, &abi, replace).await?);
         progress(asked, None);
     }
-    put::tell(connection, keys).await?;
     Ok(outcome)
 }

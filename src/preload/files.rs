@@ -50,7 +50,6 @@ pub async fn directory(
             }
         }
     }
-    put::tell(connection, keys).await?;
     Ok(outcome)
 }
 
@@ -119,7 +118,6 @@ pub async fn lines(
         };
         progress(number, wrong.map(|wrong| format!("line {number}: {wrong}")));
     }
-    put::tell(connection, keys).await?;
     Ok(outcome)
 }
 

@@ -3,6 +3,8 @@
 //!
 //! What was learned from blocks is never hidden: an ABI without a block number is in force before all of them, and one with a
 //! block that the parser has read itself is left out where it says something else.
+//!
+//! However it ends, a running parser is to be told then ([`crate::history::put::tell`]): what was put so far is in the history.
 
 pub mod accounts;
 pub mod files;

@@ -257,11 +257,17 @@ impl Facts {
                 "Redis keeps its data in memory alone: a restart loses all, the events stream with its consumer groups, the checkpoint, ABI histories",
                 "appendonly no, save \"\"".to_owned(),
             ),
-            ("0", save) => finding(
+            ("0", Some(save)) => finding(
                 false,
                 "Redis saves snapshots only: a crash loses all since the last one. Events are published again, consumer groups stand where they \
                  were then",
-                save.map_or("appendonly no".to_owned(), |save| format!("appendonly no, save \"{save}\"")),
+                format!("appendonly no, save \"{save}\""),
+            ),
+            ("0", None) => finding(
+                false,
+                "Redis saves snapshots at most, if it keeps anything (this user may not ask, CONFIG is forbidden): a crash loses all since \
+                 the last one",
+                "appendonly no".to_owned(),
             ),
             _ => None,
         }
@@ -368,6 +374,14 @@ mod tests {
         for good in ["6.2.0", "7.0.15", "10.1.0", "7.2.4-custom", "unknown", ""] {
             assert_eq!(facts(&format!("redis_version:{good}")).check_version(), Ok(()), "{good}");
         }
+    }
+
+    #[test]
+    fn without_config_snapshots_are_not_taken_for_sure() {
+        let mut facts = facts("aof_enabled:0 maxmemory_policy:noeviction role:master");
+        assert!(facts.findings(Some(1))[0].meaning.contains("snapshots at most"));
+        facts.save = Some("3600 1".to_owned());
+        assert!(facts.findings(Some(1))[0].meaning.contains("snapshots only"));
     }
 
     #[test]

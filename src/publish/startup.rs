@@ -14,6 +14,7 @@ use super::server::Server;
 use super::unit::{EntryId, StreamIds};
 use crate::block::Checksum;
 use crate::keys::Keys;
+use crate::stream;
 
 /// Takes the lease (standing by while another parser has it: `held_by` is told its token), and gives the checkpoint
 /// and a connection for [`super::writer::run`]. Start the writer at once, also where the first unit will take a
@@ -80,7 +81,7 @@ async fn look(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Fou
     let mut replies = replies.into_iter();
     let mut reply = |key: &str| match replies.next() {
         Some(Ok(value)) => Ok(Some(value)),
-        Some(Err(error)) if error.detail() == Some("no such key") => Ok(None),
+        Some(Err(error)) if stream::is_missing(&error) => Ok(None),
         Some(Err(error)) => Err(failure::about(error, &[key])),
         None => Err(Failure::Fatal("Redis answered less than it was asked".to_owned())),
     };

@@ -7,6 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::buffer::Buffer;
 use crate::block::Position;
+use crate::config;
 
 /// What one transaction or a share of it holds: a block, a part of a large block, or events of past blocks again.
 #[derive(Debug)]
@@ -46,6 +47,15 @@ pub enum StreamIds {
     Block,
     /// Redis (`*`).
     Auto,
+}
+
+impl From<config::StreamIds> for StreamIds {
+    fn from(configured: config::StreamIds) -> StreamIds {
+        match configured {
+            config::StreamIds::Block => StreamIds::Block,
+            config::StreamIds::Auto => StreamIds::Auto,
+        }
+    }
 }
 
 /// Id of a stream entry: compared as two integers.

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::streams::StreamPendingReply;
-use redis::{FromRedisValue, Value, from_redis_value};
 use serde::Serialize;
 
 use crate::keys::Keys;
@@ -26,46 +25,43 @@ pub struct Group {
     /// Entries it was given and has not acknowledged.
     pub pending: u64,
     /// Block of the oldest of these.
-    pub oldest_pending_block: Option<u64>,
+    pub oldest_pending_block: Option<u32>,
     /// Milliseconds since any of its consumers last asked for something.
     pub idle_ms: Option<u64>,
 }
 
-type Fields = HashMap<String, Value>;
-
 /// All groups of the events stream, by name; none where there is no stream.
 pub async fn groups(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Vec<Group>, Failure> {
-    let replies: Result<Vec<Fields>, _> =
-        redis::cmd("XINFO").arg(("GROUPS", &keys.events)).query_async(connection).await;
-    let replies = match replies {
-        Err(error) if stream::is_missing(&error) => return Ok(Vec::new()),
-        other => other?,
-    };
-    let first = stream::oldest(connection, &keys.events, "-").await?.map(|entry| entry.block_num);
-    let last = stream::newest(connection, &keys.events, "+").await?.map(|entry| entry.block_num);
-    let mut groups = Vec::with_capacity(replies.len());
-    for mut reply in replies {
-        let name: Vec<u8> = field(&mut reply, "name")?;
-        let last_delivered_id: String = field(&mut reply, "last-delivered-id")?;
-        let delivered = stream::newest(connection, &keys.events, &last_delivered_id).await?;
-        let lag_blocks = match (last, delivered, first) {
-            (Some(last), Some(delivered), _) => u64::from(last.saturating_sub(delivered.block_num)),
-            // Given nothing that is still there: all of the stream lies before it.
-            (Some(last), None, Some(first)) => u64::from(last.saturating_sub(first)) + 1,
+    let events = keys.events.as_str();
+    let found = stream::groups(connection, events).await?;
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let first = stream::oldest(connection, events, "-").await?;
+    let last = stream::newest(connection, events, "+").await?;
+    let mut groups = Vec::with_capacity(found.len());
+    for group in found {
+        let lag_blocks = match (&first, &last) {
+            (Some(_), Some(last)) if group.delivered >= last.id => 0,
+            (Some(first), Some(last)) => {
+                let delivered = stream::block_at(connection, events, group.delivered).await?;
+                // Given nothing that is still there: all of the stream lies before it.
+                let delivered = delivered.unwrap_or(0).max(first.block_num.saturating_sub(1));
+                last.block_num.saturating_sub(delivered).into()
+            }
             _ => 0,
         };
-        let pending: u64 = field(&mut reply, "pending")?;
-        let oldest_pending_block = match pending {
-            0 => None,
-            _ => oldest_pending(connection, keys, &name).await?,
+        let oldest_pending_block = match group.oldest_pending {
+            Some(id) => stream::block_at(connection, events, id).await?,
+            None => None,
         };
         groups.push(Group {
-            consumers: field(&mut reply, "consumers")?,
-            idle_ms: idle(connection, keys, &name).await?,
-            name: String::from_utf8_lossy(&name).into_owned(),
-            last_delivered_id,
+            idle_ms: idle(connection, keys, &group.name).await?,
+            name: String::from_utf8_lossy(&group.name).into_owned(),
+            consumers: group.consumers,
+            last_delivered_id: group.delivered.to_string(),
             lag_blocks,
-            pending,
+            pending: group.pending,
             oldest_pending_block,
         });
     }
@@ -73,34 +69,13 @@ pub async fn groups(connection: &mut MultiplexedConnection, keys: &Keys) -> Resu
     Ok(groups)
 }
 
-async fn oldest_pending(
-    connection: &mut MultiplexedConnection,
-    keys: &Keys,
-    group: &[u8],
-) -> Result<Option<u64>, Failure> {
-    let summary: StreamPendingReply =
-        redis::cmd("XPENDING").arg(&keys.events).arg(group).query_async(connection).await?;
-    let StreamPendingReply::Data(summary) = summary else { return Ok(None) };
-    if let Some(entry) = stream::newest(connection, &keys.events, &summary.start_id).await? {
-        return Ok(Some(entry.block_num.into()));
-    }
-    // It was trimmed: the id says its block if it is made of block numbers.
-    let first = summary.start_id.split('-').next().and_then(|first| first.parse().ok());
-    Ok(first.filter(|first| *first <= u64::from(u32::MAX)))
-}
-
 async fn idle(
     connection: &mut MultiplexedConnection,
     keys: &Keys,
     group: &[u8],
 ) -> Result<Option<u64>, Failure> {
-    let consumers: Vec<Fields> =
+    let consumers: Vec<HashMap<String, Value>> =
         redis::cmd("XINFO").arg("CONSUMERS").arg(&keys.events).arg(group).query_async(connection).await?;
-    let idle = consumers.into_iter().map(|mut consumer| field::<u64>(&mut consumer, "idle"));
+    let idle = consumers.into_iter().map(|mut consumer| stream::field::<u64>(&mut consumer, "idle"));
     Ok(idle.collect::<Result<Vec<_>, _>>()?.into_iter().min())
-}
-
-fn field<T: FromRedisValue>(reply: &mut Fields, name: &str) -> Result<T, Failure> {
-    let value = reply.remove(name).unwrap_or(Value::Nil);
-    from_redis_value(value).map_err(|e| Failure::Fatal(format!("XINFO: `{name}`: {e}")))
 }

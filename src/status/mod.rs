@@ -77,7 +77,7 @@ pub struct Stream {
     pub entries: u64,
     /// Block of its oldest entry.
     pub first_block: Option<u32>,
-    /// Block of its newest entry.
+    /// Block of its newest entry, but for events published again.
     pub last_block: Option<u32>,
     /// That block's time, in ISO 8601.
     pub last_block_time: Option<String>,
@@ -141,7 +141,7 @@ pub async fn stream(connection: &mut MultiplexedConnection, keys: &Keys) -> Resu
         entries,
         first_block: first.map(|entry| entry.block_num),
         last_block: last.as_ref().map(|entry| entry.block_num),
-        last_block_time: last.map(|entry| entry.block_time),
+        last_block_time: last.and_then(|entry| entry.block_time),
         bytes: sizes::memory(connection, &keys.events).await?,
     })
 }

@@ -4,17 +4,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use redis::streams::StreamRangeReply;
 use redis::{RedisResult, Value};
 use serde::Serialize;
 
 use crate::keys::{self, Keys};
 use crate::publish::Failure;
+use crate::stream::Pages;
 
 /// How long counting may take, each of the two.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Dead letters read at once: one can hold a whole large row.
-const LETTERS: usize = 200;
 /// Keys looked at by one SCAN.
 const SCAN: usize = 1000;
 /// Parts of a key that its memory is estimated from.
@@ -52,16 +50,11 @@ pub async fn dead_letters(
     let entries = redis::cmd("XLEN").arg(&keys.dead_parser).query_async(connection).await?;
     let mut letters = DeadLetters { entries, ..DeadLetters::default() };
     let deadline = Instant::now() + LIMIT;
-    let mut below = "+".to_owned();
+    let mut pages = Pages::back(&keys.dead_parser, "+");
     while Instant::now() < deadline {
-        let page: StreamRangeReply = redis::cmd("XREVRANGE")
-            .arg((&keys.dead_parser, &below, "-", "COUNT", LETTERS))
-            .query_async(connection)
-            .await?;
-        let Some(last) = page.ids.last() else { break };
-        below = format!("({}", last.id);
-        letters.counted += page.ids.len() as u64;
-        for letter in &page.ids {
+        let Some(page) = pages.next(connection).await? else { break };
+        letters.counted += page.len() as u64;
+        for letter in &page {
             // Those of the TypeScript version name none.
             let reason = letter.get("reason").unwrap_or_else(|| "unknown".to_owned());
             *letters.by_reason.entry(reason).or_default() += 1;

@@ -1,6 +1,6 @@
 //! `parser subscriptions`.
 
-use ::redis::streams::{StreamPendingReply, StreamReadReply};
+use ::redis::streams::{StreamId, StreamPendingReply, StreamRangeReply, StreamReadReply};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -77,20 +77,52 @@ async fn a_reset_gives_every_block_from_there_on_once() {
     let shown = world.succeed(&["subscriptions", "reset", "web", "--to-block", "20"]).await;
     assert!(shown.contains("with block 60") && shown.contains("no longer in the stream"), "{shown}");
     // Blocks to come.
-    let shown = world.succeed(&["subscriptions", "reset", "web", "--to-block", "500"]).await;
+    let shown = world.succeed(&["subscriptions", "reset", "web", "--to-block", "101"]).await;
     assert!(shown.contains("with what is published next"), "{shown}");
+    let said = world.fail(1, &["subscriptions", "reset", "web", "--to-block", "102"]).await;
+    assert!(said.contains("the newest is 100") && said.contains("--to-end"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_ids_made_by_redis_the_block_is_searched_for() {
     let (world, _node) = World::mixed("streamIds: auto").await;
-    let _: String = world.ask(&["XGROUP", "CREATE", &world.keys.events, "web", "$"]).await;
+    let events = &world.keys.events;
+    let all: StreamRangeReply = world.ask(&["XRANGE", events, "-", "+"]).await;
+    let begins = |block: u64| {
+        let of = |entry: &&StreamId| {
+            let data: String = entry.get("data").expect("data");
+            data.contains(&format!("\"block_num\":{block},"))
+        };
+        all.ids.iter().find(of).expect("an entry").id.clone()
+    };
+    let _: String = world.ask(&["XGROUP", "CREATE", events, "end", "$"]).await;
+    // Published again from dead letters: old blocks at the end.
+    let mut again = String::new();
+    for _ in 0..20 {
+        let data = json!({"block_num": 3, "block_time": "2020-01-01T00:00:00.000", "replayed": true});
+        let id: String = world.ask(&["XADD", events, "*", "data", &data.to_string()]).await;
+        if again.is_empty() {
+            again = id;
+        }
+    }
+    let _: String = world.ask(&["XGROUP", "CREATE", events, "web", "$"]).await;
+    let _: String = world.ask(&["XGROUP", "CREATE", events, "early", &begins(60)]).await;
+    let status = world.json(&["status"]).await;
+    let lags: Vec<_> =
+        status["groups"].as_array().expect("groups").iter().map(|group| &group["lag_blocks"]).collect();
+    assert_eq!(lags, [40, 0, 0], "early, end, web");
+    assert_eq!(status["stream"]["last_block"], 100);
     for block in [1, 2, 37, 38, 99, 100] {
         world.succeed(&["subscriptions", "reset", "web", "--to-block", &block.to_string()]).await;
-        assert_eq!(next(&world, "web").await, Some(block));
+        let reply: StreamReadReply =
+            world.ask(&["XREADGROUP", "GROUP", "web", "c1", "COUNT", "1", "STREAMS", events, ">"]).await;
+        assert_eq!(reply.keys[0].ids[0].id, begins(block), "block {block}");
     }
+    // Behind the last block: what was published again since comes once more.
     world.succeed(&["subscriptions", "reset", "web", "--to-block", "101"]).await;
-    assert_eq!(next(&world, "web").await, None);
+    let reply: StreamReadReply =
+        world.ask(&["XREADGROUP", "GROUP", "web", "c1", "STREAMS", events, ">"]).await;
+    assert_eq!((reply.keys[0].ids.len(), &reply.keys[0].ids[0].id), (20, &again));
 }
 
 #[tokio::test(flavor = "multi_thread")]

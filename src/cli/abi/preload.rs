@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use redis::aio::MultiplexedConnection;
 use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
@@ -16,6 +17,7 @@ use crate::cli::progress::Counter;
 use crate::cli::table::{grouped, print_json};
 use crate::config::{Config, ConfigError, Logger};
 use crate::history::put;
+use crate::keys::Keys;
 use crate::logging;
 use crate::name::Name;
 use crate::pipeline;
@@ -69,10 +71,18 @@ pub(super) fn run(args: PreloadArgs) -> Result<()> {
     block_on(async {
         let shutdown = Shutdown::on_signals()?;
         let json = args.output.json;
-        let outcome = tokio::select! {
-            outcome = preload(args) => outcome?,
-            () = shutdown.requested() => bail!("stopped: what was read so far is in the history; the same call goes on"),
+        let mut opened = None;
+        let ended = tokio::select! {
+            outcome = preload(args, &mut opened) => Some(outcome),
+            () = shutdown.requested() => None,
         };
+        let told = match opened {
+            Some((mut connection, keys)) => put::tell(&mut connection, &keys).await,
+            None => Ok(()),
+        };
+        let outcome =
+            ended.context("stopped: what was read so far is in the history; the same call goes on")??;
+        told?;
         if json {
             print_json(&outcome)?;
         } else {
@@ -96,13 +106,18 @@ pub(super) fn run(args: PreloadArgs) -> Result<()> {
     })
 }
 
-async fn preload(args: PreloadArgs) -> Result<Outcome> {
+/// Where ABIs are put.
+type Opened = Option<(MultiplexedConnection, Keys)>;
+
+/// What was `opened` for it is to be told of what was put, however it ends.
+async fn preload(args: PreloadArgs, opened: &mut Opened) -> Result<Outcome> {
     let PreloadArgs { config, source, from, to, replace, .. } = args;
     if let (true, Some(from), Some(to)) = (source.ship, from, to) {
-        return from_ship(&config, ship::Range { from, to }).await;
+        return from_ship(&config, ship::Range { from, to }, opened).await;
     }
     let mut namespace = config.open().await?;
     put::claim(&mut namespace.connection, &namespace.keys, &namespace.chain_id).await?;
+    *opened = Some((namespace.connection.clone(), namespace.keys.clone()));
     if let Some(folder) = source.directory {
         let failed = |text| warn!("{text}");
         return files::directory(&mut namespace.connection, &namespace.keys, &folder, replace, failed).await;
@@ -156,7 +171,7 @@ async fn from_chain_api(namespace: &mut Namespace, source: SourceArg, replace: b
     Ok(outcome?)
 }
 
-async fn from_ship(config: &ConfigArg, range: ship::Range) -> Result<Outcome> {
+async fn from_ship(config: &ConfigArg, range: ship::Range, opened: &mut Opened) -> Result<Outcome> {
     if range.from > range.to {
         return Err(ConfigError::new(format!("--from {} is above --to {}", range.from, range.to)).into());
     }
@@ -170,6 +185,7 @@ async fn from_ship(config: &ConfigArg, range: ship::Range) -> Result<Outcome> {
     let mut namespace = config.open_for(first.chain_id()).await?;
     let (connection, keys) = (&mut namespace.connection, &namespace.keys);
     put::claim(connection, keys, &namespace.chain_id).await?;
+    *opened = Some((connection.clone(), keys.clone()));
     if let Some(next) = ship::place(connection, keys, range).await? {
         info!(block = next, "going on where an earlier call for these blocks has stopped");
     }
