@@ -315,6 +315,15 @@ async fn the_parser_gets_along_with_the_permissions_printed_and_needs_all_of_the
         .collect();
     assert!(others.is_empty(), "{others:?}");
 
+    // Forks leave something behind, too.
+    let fork = Recording::bundled("fork-240").capture;
+    let forked = TestRedis::start().await;
+    permit(&forked, &["parser"]).await;
+    let yaml = format!("redis: {{url: '{}'}}", as_user(&forked, "parser"));
+    let with_forks = Stage::with(&fork, forked, ServeOptions::default()).await;
+    let mut parser = with_forks.parser(&yaml);
+    with_forks.done(&mut parser).await;
+
     let user: Vec<redis::Value> = run(client, &["ACL", "GETUSER", "parser"]).await.expect("the user");
     let rules: String = redis::from_redis_value(user[5].clone()).expect("its commands");
     let printed = std::fs::read_to_string(stage.redis.path("rules")).expect("the rules");
@@ -323,6 +332,86 @@ async fn the_parser_gets_along_with_the_permissions_printed_and_needs_all_of_the
         assert!(
             seen.contains(rule) || rule == "unwatch",
             "`{rule}` is permitted for nothing; used: {seen:?}\n{rules}"
+        );
+    }
+}
+
+/// The commands over what is published, beside a running parser and without one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_gets_along_with_the_permissions_printed_and_needs_all_of_them() {
+    let redis = TestRedis::start().await;
+    permit(&redis, &["operator"]).await;
+    let rules = std::fs::read_to_string(redis.path("rules")).expect("the rules");
+    let stage = Stage::with(&mixed(), redis, ServeOptions::default()).await;
+    let mut parser = stage.parser("");
+    parser.says("reading blocks").await;
+    stage.done(&mut parser).await;
+    let client = &mut stage.client().await;
+    let (events, id) = (stage.keys.events.clone(), stage.keys.sync.rsplit(':').next().expect("a chain id"));
+    for group in ["web", "old"] {
+        run::<()>(client, &["XGROUP", "CREATE", &events, group, "0"]).await.expect("a group");
+    }
+    run::<u64>(client, &["HSET", "parser2:subs", "web", r#"{"subId":"web","filters":[],"startFrom":1}"#])
+        .await
+        .expect("set");
+    let read = ["XREADGROUP", "GROUP", "web", "one", "COUNT", "9", "STREAMS", &events, ">"];
+    run::<redis::Value>(client, &read).await.expect("read");
+    let file = stage.redis.path("operator.yaml");
+    let (ship, url) = (stage.node.url(), as_user(&stage.redis, "operator"));
+    std::fs::write(&file, format!("ship: {{url: '{ship}'}}\nredis: {{url: '{url}'}}\nchain: {{id: {id}}}\n"))
+        .expect("written");
+    let abi = stage.redis.path("abi.json");
+    let fields =
+        r#"{"name":"id","type":"uint64"},{"name":"owner","type":"name"},{"name":"memo","type":"string"}"#;
+    let structs = format!(r#"{{"name":"put","base":"","fields":[{fields}]}}"#);
+    let actions = r#"{"name":"put","type":"put","ricardian_contract":""}"#;
+    let text = format!(r#"{{"version":"eosio::abi/1.1","structs":[{structs}],"actions":[{actions}]}}"#);
+    std::fs::write(&abi, text).expect("written");
+    let abi = abi.display().to_string();
+    run::<()>(client, &["CONFIG", "RESETSTAT"]).await.expect("reset");
+    let call = async |words: &str| {
+        let words = words.replace("FILE", &abi);
+        let called = Command::new(env!("CARGO_BIN_EXE_parser"))
+            .args(words.split(' '))
+            .arg("--config")
+            .arg(&file)
+            .env("REDIS_PASSWORD", "wr0ng-s3cret")
+            .output()
+            .expect("the command runs");
+        // Findings are not the question here.
+        let said = String::from_utf8_lossy(&called.stderr).into_owned();
+        assert!(called.status.code() != Some(2) && !said.contains("NOPERM"), "{words}: {said}");
+    };
+    for words in [
+        "status",
+        "subscriptions list",
+        "subscriptions reset web --to-block 50",
+        "subscriptions remove old",
+        "abi list",
+        "abi show eosio",
+        "abi check --stream",
+        "abi put truncabi1111 --block 69 FILE",
+        "abi preload --ship --from 1 --to 20",
+        "abi prune",
+        "dead-letters list",
+        "dead-letters replay --all",
+        "verify",
+    ] {
+        call(words).await;
+    }
+    parser.stopped().await;
+    // What nothing needs any more goes.
+    run::<u64>(client, &["XTRIM", &events, "MINID", "90"]).await.expect("trimmed");
+    for words in ["dead-letters replay --all", "dead-letters purge --all --yes", "abi prune", "verify"] {
+        call(words).await;
+    }
+    let used = used(client).await;
+    let log = format!("{:?}", run::<redis::Value>(client, &["ACL", "LOG"]).await.expect("ACL LOG"));
+    assert!(!log.contains("operator"), "{log}");
+    for rule in rules.split_whitespace().filter_map(|word| word.strip_prefix('+')) {
+        assert!(
+            used.contains(rule) || rule == "unwatch",
+            "`{rule}` is permitted for nothing; used: {used:?}"
         );
     }
 }

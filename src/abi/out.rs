@@ -9,6 +9,8 @@ pub(super) struct Out {
     bytes: Vec<u8>,
     /// How much was written.
     len: usize,
+    /// What was there before.
+    from: usize,
 }
 
 // === impl Out ===
@@ -20,7 +22,7 @@ impl Out {
         let mut bytes = std::mem::take(vec);
         let len = bytes.len();
         bytes.resize(len + expected, 0);
-        Out { bytes, len }
+        Out { bytes, len, from: len }
     }
 
     /// Gives back what was there before and what was written.
@@ -100,8 +102,9 @@ impl Out {
 
     #[cold]
     fn grow(&mut self, len: usize) {
-        let least = self.len + len;
-        self.bytes.resize(least + least.max(1024) / 2, 0);
+        // In proportion to this value alone: what stands before it may be megabytes, and room is zeroed.
+        let written = self.len - self.from + len;
+        self.bytes.resize(self.from + written + written.max(1024) / 2, 0);
     }
 }
 

@@ -5,6 +5,7 @@
 mod abi;
 mod capture;
 mod dead_letters;
+mod health;
 mod namespace;
 mod progress;
 mod run;
@@ -59,6 +60,10 @@ pub enum Command {
     /// Goes on behind the checkpoint in Redis if there is one. SIGINT and SIGTERM end it in good order.
     #[command(alias = "start")]
     Run(RunArgs),
+    /// Ask a running parser how it is, as `/health` answers; exit status 1 unless it is healthy
+    ///
+    /// For containers and service managers, where there is no curl.
+    Health(ConfigArg),
     /// Tell how far the parser is, what lies in Redis and how its readers get on
     ///
     /// Needs Redis alone: it also works when no parser runs and the node is down.
@@ -113,6 +118,7 @@ pub enum ConfigCommand {
 pub fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Health(args) => reader_may_leave(health::run(&args)),
         Command::Status(args) => reader_may_leave(status::run(args)),
         Command::Abi(command) => reader_may_leave(abi::run(command)),
         Command::AbiPrune(args) => reader_may_leave(abi::prune(args)),

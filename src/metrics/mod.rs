@@ -18,6 +18,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 use crate::event::{Counts, Kind, Reason};
 use crate::history::AbiCounts;
+use crate::publish::checks::{Check, Finding};
 
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 pub use timer::{Stage, Stages, Times};
@@ -66,6 +67,8 @@ pub struct Metrics {
     pub decoding: Queue,
     /// Those decoded, on their way to the writer.
     pub decoded: Queue,
+    /// How Redis is set up, by [`Check::ALL`].
+    checks: [Gauge; Check::ALL.len()],
 }
 
 /// How many are somewhere, and how many each that joined them found there.
@@ -140,6 +143,13 @@ impl Metrics {
             ),
             decoding: queue(in_pool, "decode"),
             decoded: queue(Gauge::default(), "publish"),
+            checks: by(
+                r,
+                "redis_check",
+                "How Redis is set up: 0 good, 1 to be looked at, 2 data will be lost",
+                "check",
+                Check::ALL.map(Check::name),
+            ),
             registry,
         }
     }
@@ -160,6 +170,14 @@ impl Metrics {
         let counts = [counts.hits, counts.misses, counts.learned, counts.sequence_gaps];
         for (counter, count) in self.abi.iter().zip(counts) {
             counter.inc_by(count);
+        }
+    }
+
+    /// How Redis is set up, as it was looked at last.
+    pub fn set_checks(&self, findings: &[Finding]) {
+        for (check, gauge) in Check::ALL.iter().zip(&self.checks) {
+            let finding = findings.iter().find(|finding| finding.check == *check);
+            gauge.set(finding.map_or(0, |finding| if finding.loses_data { 2 } else { 1 }));
         }
     }
 
@@ -225,15 +243,19 @@ fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
     register(registry, name, help, Gauge::default())
 }
 
-/// A counter for each value of a label, all shown from the beginning.
-fn by<const N: usize>(
+/// A metric for each value of a label, all shown from the beginning.
+fn by<M, const N: usize>(
     registry: &mut Registry,
     name: &str,
     help: &str,
     key: &'static str,
     values: [&str; N],
-) -> [Counter; N] {
-    let family: Family<Labels, Counter> = register(registry, name, help, Family::default());
+) -> [M; N]
+where
+    M: Default + Clone,
+    Family<Labels, M>: Metric,
+{
+    let family: Family<Labels, M> = register(registry, name, help, Family::default());
     values.map(|value| family.get_or_create_owned(&label(key, value)))
 }
 

@@ -291,6 +291,7 @@ impl Pipeline<'_> {
         let mut control = server.connect_control().await?;
         let found = checks::look(&mut control, &self.keys, self.settings.stream_cap).await?;
         self.said.say(&found);
+        self.monitor.metrics.set_checks(&found);
         let held_by = |holder: &str| self.monitor.set(State::Standby, format!("{holder} holds the lease"));
         startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, held_by)
             .await

@@ -161,6 +161,28 @@ async fn the_node_lacks_blocks() {
     machine.written().await.assert_same(&undisturbed(&mixed(), "").await, "with the longer history");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_abi_was_published() {
+    let machine = Machine::new(&mixed(), "startBlock: first").await;
+    machine.quietly("systemctl start parser");
+    let fields = [("id", "uint64"), ("owner", "name"), ("memo", "string")];
+    let fields = fields.map(|(name, kind)| serde_json::json!({"name": name, "type": kind}));
+    let right = serde_json::json!({
+        "version": "eosio::abi/1.1",
+        "structs": [{"name": "put", "base": "", "fields": fields}],
+        "actions": [{"name": "put", "type": "put", "ricardian_contract": ""}],
+    });
+    machine.file("fixed.json", &right.to_string());
+    machine.follow("A wrong ABI was published");
+    // 0x25 in 64 bits, `alice`, and three characters: as its bytes say (global sequence 823).
+    let events = machine.written().await.events;
+    let replayed = events.iter().filter(|(_, data)| data.ends_with(r#""replayed":true}"#));
+    let mends: Vec<&str> = replayed.map(|(_, data)| data.as_str()).collect();
+    let mended =
+        mends.iter().find(|data| data.contains(r#""global_sequence":"823""#)).expect("it is replayed");
+    assert!(mended.contains(r#""data":{"id":"37","owner":"alice","memo":"A37"}"#), "{mended}");
+}
+
 /// What the TypeScript version leaves behind at a block: entries under ids by Redis, its checkpoint, plain ABIs, a group.
 async fn left_by_typescript(machine: &Machine, reference: &Written, at: u32) {
     let client = &mut machine.client().await;
