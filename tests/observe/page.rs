@@ -74,6 +74,7 @@ async fn the_page_shows_the_numbers_and_nothing_that_was_slipped_in() {
         document["block"].as_u64() > Some(10)
             && !document["groups"].as_array().expect("groups").is_empty()
             && document["blocks_per_second"].as_f64() > Some(0.0)
+            && document["history"]["events"].as_array().is_some_and(|seconds| seconds.len() > 1)
     })
     .await;
     let Some(document) = rendered(port, "catching-up").await else { return };

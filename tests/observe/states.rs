@@ -61,9 +61,9 @@ async fn live_at_the_head_then_waiting_for_redis_and_back() {
     assert_eq!(get(port, "/").await.expect("an answer").0, 200);
     stage.redis.restart().await;
     // Its data is gone: going on would leave a gap.
-    let log = parser.ended_with(1).await;
+    let log = parser.ended_with(2).await;
     let last: serde_json::Value = serde_json::from_str(log.lines().last().expect("a line")).expect("JSON");
-    assert_eq!((&last["level"], &last["exit_status"]), (&"ERROR".into(), &1.into()));
+    assert_eq!((&last["level"], &last["exit_status"]), (&"ERROR".into(), &2.into()));
     assert!(last["message"].as_str().expect("a text").contains("Redis has no checkpoint any more"), "{last}");
     // Why it ended is there to be read.
     let said = report(&stage).await.expect("a report");
