@@ -6,10 +6,11 @@ mod end;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::entry::{Event, EventKind};
+use super::entry::Event;
 use super::expect::Expect;
 use super::report::{Kind, Report};
 use crate::block::{Checksum, Position};
+use crate::event;
 use crate::publish::EntryId;
 use block::{Open, hash};
 use branch::{Fork, Standing};
@@ -163,7 +164,7 @@ impl Checker {
             return self.find(Kind::WrongChain, Some(id), event.block_num, message);
         }
         self.report.entries += 1;
-        if event.kind == EventKind::Fork {
+        if event.kind == event::Kind::Fork {
             self.number(id, None);
             return self.fork(id, &event, data);
         }
@@ -214,7 +215,7 @@ impl Checker {
         let rest =
             event.event_id.strip_prefix(self.chain_id.as_str()).and_then(|rest| rest.strip_prefix(':'));
         let mut parts = rest.unwrap_or_default().splitn(4, ':');
-        let fits = parts.next() == Some(event.kind.letter())
+        let fits = parts.next().map(str::as_bytes) == Some(&[event.kind.letter()][..])
             && parts.next().and_then(|part| part.parse().ok()) == Some(num)
             && parts.next() == event.block_id.get(..16);
         if !fits {
