@@ -34,8 +34,8 @@ pub enum State {
 
 /// What a running parser says of itself in `NS:state:CHAIN`, as JSON.
 ///
-/// The key runs out by itself [`REPORT_TTL_MS`] after the parser has last renewed it; that of a parser that has failed is
-/// kept for [`FAILED_TTL_MS`]. One that ended in good order removes it. The parser that holds the lease writes it; one that
+/// The key runs out by itself [`REPORT_TTL_MS`] after the parser has last renewed it; that of a parser that failed after
+/// it had held the lease is kept for [`FAILED_TTL_MS`]. Any other end removes it. The parser that holds the lease writes it; one that
 /// stands by does not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {

@@ -85,12 +85,24 @@ fn a_good_configuration_is_printed_without_its_secrets() {
 }
 
 #[test]
-fn what_this_version_does_not_serve_is_said() {
-    let (_folder, path) = file(&format!("{GOOD}metrics: {{enabled: true}}\n"));
+fn what_has_no_effect_is_said() {
+    let (_folder, path) = file(&format!("{GOOD}noSignalHandlers: true\n"));
     let path = path.to_str().expect("a plain path");
     let (status, _, stderr) = run(&["config", "check", path]);
     assert_eq!(status, Some(0));
-    assert_eq!(stderr, "warning: metrics.enabled: this version does not serve metrics yet\n");
+    assert!(stderr.starts_with("warning: noSignalHandlers has no effect"), "{stderr}");
+}
+
+#[test]
+fn a_recording_is_not_overwritten_unless_asked_for() {
+    let (_folder, path) = file("precious");
+    let path = path.to_str().expect("a plain path");
+    let record =
+        ["capture", "record", "--ship", "ws://127.0.0.1:1", "--start-block", "1", "--stop-block", "2"];
+    let (status, _, stderr) = run(&[&record[..], &["--out", path]].concat());
+    assert_eq!(status, Some(2));
+    assert!(stderr.contains(path) && stderr.contains("--force"), "{stderr}");
+    assert_eq!(std::fs::read_to_string(path).expect("it is there"), "precious");
 }
 
 #[test]

@@ -13,7 +13,8 @@ const CHILD: &str = "PARSER_TEST_CHILD";
 fn child() {
     let Ok(style) = std::env::var(CHILD) else { return };
     let level = if style == "silent" { LevelFilter::OFF } else { LevelFilter::INFO };
-    if let Err(error) = logging::start(Logger { level, pretty: style == "pretty" }) {
+    let start = if style == "flood" { logging::start_for_long } else { logging::start };
+    if let Err(error) = start(Logger { level, pretty: style == "pretty" }) {
         eprintln!("{error}");
         return;
     }
@@ -21,6 +22,12 @@ fn child() {
     tracing::debug!(target: "parser::node", "frame");
     tracing::info!(target: "some_library", "chatter");
     tracing::warn!(target: "some_library", "trouble");
+    if style == "flood" {
+        for block in 0..1000 {
+            tracing::warn!(target: "parser::history", block, "an ABI was set that this history has not seen");
+        }
+        logging::end();
+    }
 }
 
 fn logged(style: &str, rust_log: Option<&str>) -> String {
@@ -44,6 +51,16 @@ fn lines_are_json_with_the_facts_in_fields() {
     assert_eq!((&first["level"], &first["message"]), (&"INFO".into(), &"connected".into()));
     assert_eq!((&first["block"], &first["endpoint"]), (&7.into(), &"ws://a".into()));
     assert_eq!((&second["level"], &second["message"]), (&"WARN".into(), &"trouble".into()));
+}
+
+#[test]
+fn the_same_a_thousand_times_is_counted() {
+    let lines = logged("flood", None);
+    let said: Vec<&str> = lines.lines().filter(|line| line.contains("has not seen")).collect();
+    assert_eq!(said.len(), 21, "{lines}");
+    let last: serde_json::Value = serde_json::from_str(said[20]).expect("JSON");
+    assert_eq!((&last["message"], &last["times"]), (&"lines of this kind were left out".into(), &980.into()));
+    assert_eq!(last["line"], "an ABI was set that this history has not seen");
 }
 
 #[test]

@@ -176,18 +176,20 @@ async fn a_fork_never_announced_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_fork_below_the_last_irreversible_block_ends_with_its_own_message() {
+async fn a_fork_below_the_last_irreversible_block_has_its_own_message() {
     let redis = TestRedis::start().await;
     let blocks: Vec<Made> = (10..=13).map(|num| call(num, 0)).collect();
     // While running, and after a restart.
     let foreign = [call(11, 6).on(0), call(12, 6), call(13, 6), call(14, 6)];
     let served = node(14, &[&[&blocks[..], &foreign[..]].concat(), &foreign]).await;
     for _ in 0..2 {
-        let (status, said) = Parser::start(&config(&[served.url()], &redis, BLOCKS), &[]).ended().await;
-        assert_eq!(status, Some(1), "{said}");
-        let last = said.lines().last().expect("a message");
+        let mut parser = Parser::start(&config(&[served.url()], &redis, BLOCKS), &[]);
+        parser.says("fork-too-deep").await;
+        let said = parser.stopped().await;
+        let last = said.lines().find(|line| line.contains("fork-too-deep")).expect("a message");
         for part in [
-            "parser: the node replaces block 11",
+            "ERROR",
+            "the node replaces block 11",
             "only blocks from 12 on",
             "irreversible",
             "redis.namespace",
@@ -196,6 +198,14 @@ async fn a_fork_below_the_last_irreversible_block_ends_with_its_own_message() {
         }
         assert_eq!(told(&events(&redis, &CHAIN).await), ["10", "11", "12", "13"], "{said}");
     }
+    // Tried as often as wanted, it ends.
+    let further = format!("{BLOCKS}\nreconnect: {{maxAttempts: 2, backoffSeconds: [0.05]}}");
+    let config =
+        config(&[served.url()], &redis, "").replace("reconnect: {backoffSeconds: [0.05]}\n", &further);
+    let (status, said) = Parser::start(&config, &[]).ended().await;
+    assert_eq!(status, Some(1), "{said}");
+    let last = said.lines().last().expect("a message");
+    assert!(last.contains("the node replaces block 11"), "{last}");
 }
 
 /// The frames of the chain that stands at the end.

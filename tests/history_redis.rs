@@ -147,8 +147,7 @@ async fn a_foreign_member_is_an_error_that_names_the_key() {
         let (status, said) = Parser::start(&config(&[served.url()], &redis, FROM_10), &[]).ended().await;
         assert_eq!(status, Some(1), "{said}");
         let last = said.lines().last().expect("a message");
-        for part in
-            ["parser: ", "`parser2:abi:game`", "at block 9", "BLOCK:SEQUENCE:BASE64", "ZREMRANGEBYSCORE"]
+        for part in ["ERROR", "`parser2:abi:game`", "at block 9", "BLOCK:SEQUENCE:BASE64", "ZREMRANGEBYSCORE"]
         {
             assert!(last.contains(part), "{last}");
         }

@@ -180,7 +180,7 @@ async fn sigterm_ends_it_in_good_order_wherever_it_is() {
     // While there is no node.
     let nowhere = "ship: {url: 'ws://127.0.0.1:1'}";
     let mut lost = stage.parser(nowhere);
-    lost.says("the node cannot be used now").await;
+    lost.says("waiting for the node").await;
     lost.stopped().await;
 
     stage.finish("").await.assert_same(&reference, "after stops");

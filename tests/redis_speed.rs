@@ -4,10 +4,12 @@
 #[path = "support/redis.rs"]
 mod support;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parser::block::{Checksum, Position};
 use parser::keys::Keys;
+use parser::publish::unit::Tally;
 use parser::publish::writer::{self, Progress, Settings};
 use parser::publish::{self, EntryId, Lease, StreamIds, Unit};
 use parser::resp;
@@ -66,6 +68,7 @@ async fn transactions(keys: &Keys) -> (Duration, u64) {
         selection: "all".to_owned(),
         pause_at: None,
         reply_limit: Duration::from_secs(10),
+        monitor: Arc::default(),
     };
     let (sender, mut units) = mpsc::channel(UNITS as usize);
     for num in 1..=UNITS {
@@ -81,6 +84,7 @@ async fn transactions(keys: &Keys) -> (Duration, u64) {
             last_entry: Some(EntryId { first: num.into(), second: ENTRIES }),
             first_published: 1,
             permit: None,
+            tally: Tally::default(),
         };
         sender.try_send(unit).unwrap();
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parser::block::{Checksum, Position};
 use parser::keys::Keys;
+use parser::publish::unit::Tally;
 use parser::publish::writer::{self, Progress, Settings};
 use parser::publish::{self, Checkpoint, EntryId, Failure, Lease, StreamIds, Unit};
 use parser::resp;
@@ -54,6 +55,7 @@ fn block(num: u32, before: u64, entries: u64) -> Unit {
         last_entry: last,
         first_published: 10,
         permit: None,
+        tally: Tally::default(),
     }
 }
 
@@ -80,6 +82,7 @@ impl Run {
             selection: "all".to_owned(),
             pause_at,
             reply_limit: Duration::from_secs(10),
+            monitor: Arc::default(),
         };
         let (sender, mut units) = mpsc::channel(2000);
         let (progress, seen) = watch::channel(Progress::default());

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use parser::chain::Chain;
-use parser::event::{Sink, Style};
+use parser::event::{Reason, Sink, Style};
 use parser::history::{Fallback, History, Says};
 use parser::name::Name;
 use parser::pipeline::{Intake, Ready};
@@ -120,7 +120,10 @@ fn undamaged(bench: &Bench) -> Result<Expected> {
         for part in 0..ready.block.plan.parts.len() {
             ready.block.write_part(part, &mut sink);
         }
-        letters += sink.finish().iter().map(|chunk| chunk.written.failures).sum::<u64>();
+        for chunk in sink.finish() {
+            let failures = Reason::ALL.iter().zip(chunk.written.counts.failures);
+            letters += failures.filter(|(of, _)| **of != Reason::NoAbi).map(|(_, count)| count).sum::<u64>();
+        }
         expected.insert(ready.position.num, letters);
     })?;
     Ok(expected)

@@ -300,22 +300,21 @@ impl<'d> Compiler<'d> {
 
     /// A name as a JSON string, between two characters.
     fn text(&mut self, before: u8, name: &str, behind: u8) -> Result<Text, BadAbi> {
-        let mut text = Vec::new();
-        let mut out = Out::begin(&mut text, name.len() + 4);
+        let mut out = Out::default();
         out.push(before);
         match self.program.json {
             Json::Abieos => Abieos::string(&mut out, name.as_bytes()),
             Json::Wharfkit => Wharfkit::string(&mut out, name.as_bytes()),
         };
         out.push(behind);
-        out.end(&mut text);
-        if let Some(&known) = self.texts.get(&text) {
+        let text = out.written();
+        if let Some(&known) = self.texts.get(text) {
             return Ok(known);
         }
         let place = |length: usize| u32::try_from(length).map_err(|_| BadAbi("too many names".to_owned()));
         let new = Text { at: place(self.program.text.len())?, len: place(text.len())? };
-        self.program.text.extend_from_slice(&text);
-        self.texts.insert(text, new);
+        self.program.text.extend_from_slice(text);
+        self.texts.insert(text.to_vec(), new);
         Ok(new)
     }
 }

@@ -3,13 +3,13 @@
 //! What is under way lies on a stack of its own, not on the thread's: nesting costs bytes that are counted, never a
 //! crash. The stack also tells the path to a field when something is wrong, so that nothing is kept for that while all is well.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::marker::PhantomData;
 
 use super::input::{Fault, Input};
 use super::out::Out;
-use super::program::{Builtin, Field, Node, NodeId, Program};
+use super::program::{Builtin, Node, NodeId, Program};
 use super::style::{Abieos, Json, Style, Wharfkit};
 use super::{DecodeError, Decoded, Reason, key, text, value};
 
@@ -27,9 +27,19 @@ pub(super) const TEXT_PER_BYTE: usize = 128;
 /// JSON of one value, at most: Redis takes no string above 512 MB, and one action must not fill the memory.
 pub(super) const MOST_TEXT: usize = 64 << 20;
 
+/// Memory that a thread keeps for the next value's JSON.
+const KEPT: usize = 1 << 20;
+
+/// What a run works with. It is kept between runs: no allocation a value.
+#[derive(Default)]
+struct Desk {
+    /// What the value being read lies in, the outermost first.
+    stack: Vec<Frame>,
+    out: Out,
+}
+
 thread_local! {
-    /// The stack is kept between runs: one allocation a thread, not one a value.
-    static STACK: Cell<Vec<Frame>> = const { Cell::new(Vec::new()) };
+    static DESK: RefCell<Desk> = RefCell::default();
 }
 
 /// Reads a value of type `root` from the start of `data` and appends it to `out` as JSON.
@@ -53,36 +63,32 @@ fn decode_as<S: Style>(
     vec: &mut Vec<u8>,
     levels: u16,
 ) -> Result<Decoded, DecodeError> {
-    let from = vec.len();
-    let mut out = Out::begin(vec, expected(data.len()));
-    let mut run = Run::<S> {
-        program,
-        input: Input::new(data),
-        stack: STACK.take(),
-        depth: [0; 3],
-        levels,
-        most: from.saturating_add(
-            MOST_TEXT.min(data.len().saturating_mul(TEXT_PER_BYTE).saturating_add(FREE_TEXT)),
-        ),
-        repaired: false,
-        style: PhantomData,
-    };
-    let result = match run.value(root, &mut out) {
-        Ok(()) => Ok(Decoded { consumed: data.len() - run.input.left(), repaired: run.repaired }),
-        Err(fault) => {
-            out.truncate(from);
-            Err(run.error(fault, data.len()))
+    // What comes out of the closure fits into registers: a result does not.
+    let mut failed = None;
+    let (consumed, repaired) = DESK.with_borrow_mut(|Desk { stack, out }| {
+        let most = MOST_TEXT.min(data.len().saturating_mul(TEXT_PER_BYTE).saturating_add(FREE_TEXT));
+        let mut run = Run::<S> {
+            program,
+            input: Input::new(data),
+            stack,
+            depth: [0; 3],
+            levels,
+            most,
+            repaired: false,
+            style: PhantomData,
+        };
+        match run.value(root, out) {
+            Ok(()) => vec.extend_from_slice(out.written()),
+            Err(fault) => failed = Some(run.error(fault, data.len())),
         }
-    };
-    out.end(vec);
-    run.stack.clear();
-    STACK.set(run.stack);
-    result
-}
-
-/// How much JSON to expect of so many bytes. More costs another allocation at most.
-fn expected(bytes: usize) -> usize {
-    256 + bytes.saturating_mul(3).min(64 << 10)
+        run.stack.clear();
+        out.clear(KEPT);
+        (data.len() - run.input.left(), run.repaired)
+    });
+    match failed {
+        None => Ok(Decoded { consumed, repaired }),
+        Some(error) => Err(error),
+    }
 }
 
 /// One value being read.
@@ -90,7 +96,7 @@ struct Run<'a, S> {
     program: &'a Program,
     input: Input<'a>,
     /// What the value being read lies in, the outermost first.
-    stack: Vec<Frame>,
+    stack: &'a mut Vec<Frame>,
     /// How many structs, arrays and variants are on the stack.
     depth: [u16; 3],
     levels: u16,
@@ -146,7 +152,10 @@ impl<S: Style> Run<'_, S> {
                 }
                 Node::Struct { first, end } => {
                     self.enter(STRUCT, out)?;
-                    self.stack.push(Frame::Struct { next: first, end, open: out.len(), extensions });
+                    if let Some(field) = self.structure(first, end, out.len(), extensions, out)? {
+                        (node, extensions) = field;
+                        continue;
+                    }
                 }
                 Node::Array(item) => {
                     let count = self.input.varuint32()?;
@@ -177,54 +186,53 @@ impl<S: Style> Run<'_, S> {
 
     /// Goes on with what the value just written lies in: the next value to read, or none if all is done.
     fn next(&mut self, out: &mut Out) -> Result<Option<(NodeId, bool)>, Fault> {
-        let program = self.program;
-        while let Some(&frame) = self.stack.last() {
+        while let Some(frame) = self.stack.pop() {
             match frame {
                 Frame::Struct { next, end, open, extensions } => {
-                    let fields = &program.fields[next as usize..end as usize];
-                    if let Some((done, field)) = self.fields(fields, extensions, out)? {
-                        let next = next + done as u32;
-                        self.set_top(Frame::Struct { next, end, open, extensions });
-                        return Ok(Some((field.node, extensions && next == end)));
+                    let field = self.structure(next, end, open, extensions, out)?;
+                    if field.is_some() {
+                        return Ok(field);
                     }
-                    // Each key begins with a comma: the first one becomes the brace.
-                    out.put(open, b'{');
-                    out.push(b'}');
-                    self.leave(STRUCT);
                 }
                 Frame::Array { item, begun, count } => {
                     if begun < count {
+                        self.stack.push(Frame::Array { item, begun: begun + 1, count });
                         if begun > 0 {
                             out.push(b',');
                             self.check_size(out)?;
                         }
-                        self.set_top(Frame::Array { item, begun: begun + 1, count });
                         return Ok(Some((item, false)));
                     }
                     out.push(b']');
-                    self.leave(ARRAY);
+                    self.depth[ARRAY] -= 1;
                 }
                 Frame::Variant => {
                     out.push(b']');
-                    self.leave(VARIANT);
+                    self.depth[VARIANT] -= 1;
                 }
             }
         }
         Ok(None)
     }
 
-    /// Writes fields up to the first that is not built in; gives that one, its key written, and how many are begun.
+    /// Writes the fields from `next` on, up to the first that is not built in: gives that one, its key written, and
+    /// what is left to the stack. Without any the struct is done.
     #[inline]
-    fn fields<'f>(
+    fn structure(
         &mut self,
-        fields: &'f [Field],
+        next: u32,
+        end: u32,
+        open: usize,
         extensions: bool,
         out: &mut Out,
-    ) -> Result<Option<(usize, &'f Field)>, Fault> {
-        for (i, field) in fields.iter().enumerate() {
+    ) -> Result<Option<(NodeId, bool)>, Fault> {
+        let program = self.program;
+        let mut at = next;
+        for field in &program.fields[next as usize..end as usize] {
+            at += 1;
             if field.extension && self.input.is_empty() {
                 if let Some(missing) = S::MISSING {
-                    self.program.write(field.key, out);
+                    program.write(field.key, out);
                     out.fixed(missing);
                     continue;
                 }
@@ -232,21 +240,25 @@ impl<S: Style> Run<'_, S> {
                     continue;
                 }
             }
-            self.program.write(field.key, out);
-            match field.builtin {
-                Some(builtin) => {
-                    if let Err(fault) = self.builtin(builtin, out) {
-                        self.advance_top(i as u32 + 1);
-                        return Err(fault);
-                    }
-                }
-                None => return Ok(Some((i + 1, field))),
+            program.write(field.key, out);
+            let Some(builtin) = field.builtin else {
+                self.stack.push(Frame::Struct { next: at, end, open, extensions });
+                return Ok(Some((field.node, extensions && at == end)));
+            };
+            if let Err(fault) = self.builtin(builtin, out) {
+                // For the path to the field.
+                self.stack.push(Frame::Struct { next: at, end, open, extensions });
+                return Err(fault);
             }
         }
+        // Each key begins with a comma: the first one becomes the brace.
+        out.put(open, b'{');
+        out.push(b'}');
+        self.depth[STRUCT] -= 1;
         Ok(None)
     }
 
-    /// Begins an array; items of a built-in type are read at once.
+    /// Begins an array; one of a built-in type is read at once.
     fn array(&mut self, item: NodeId, count: u32, out: &mut Out) -> Step {
         self.enter(ARRAY, out)?;
         out.push(b'[');
@@ -256,19 +268,19 @@ impl<S: Style> Run<'_, S> {
         };
         if builtin == Builtin::Uint8 && count as usize <= self.input.left() {
             text::bytes(out, self.input.take(count as usize)?);
-            self.stack.push(Frame::Array { item, begun: count, count });
-            return Ok(());
-        }
-        for i in 0..count {
-            if i > 0 {
-                out.push(b',');
+        } else {
+            for i in 0..count {
+                if i > 0 {
+                    out.push(b',');
+                }
+                if let Err(fault) = self.single(builtin, out) {
+                    self.stack.push(Frame::Array { item, begun: i + 1, count });
+                    return Err(fault);
+                }
             }
-            if let Err(fault) = self.single(builtin, out) {
-                self.stack.push(Frame::Array { item, begun: i + 1, count });
-                return Err(fault);
-            }
         }
-        self.stack.push(Frame::Array { item, begun: count, count });
+        out.push(b']');
+        self.depth[ARRAY] -= 1;
         Ok(())
     }
 
@@ -284,26 +296,6 @@ impl<S: Style> Run<'_, S> {
     #[inline]
     fn check_size(&self, out: &Out) -> Step {
         if out.len() > self.most { Err(Fault::Size) } else { Ok(()) }
-    }
-
-    #[inline]
-    fn leave(&mut self, kind: usize) {
-        self.depth[kind] -= 1;
-        self.stack.pop();
-    }
-
-    #[inline]
-    fn set_top(&mut self, frame: Frame) {
-        if let Some(top) = self.stack.last_mut() {
-            *top = frame;
-        }
-    }
-
-    #[cold]
-    fn advance_top(&mut self, begun: u32) {
-        if let Some(Frame::Struct { next, .. }) = self.stack.last_mut() {
-            *next += begun;
-        }
     }
 
     #[inline(always)]
@@ -340,7 +332,7 @@ impl<S: Style> Run<'_, S> {
             Builtin::Float128 => S::float128(out, &input.array()?),
             Builtin::TimePoint => S::time_point(out, input.u64()? as i64),
             Builtin::TimePointSec => S::time_point_sec(out, input.u32()?),
-            Builtin::BlockTimestamp => out.fixed(&value::block_timestamp(input.u32()?)),
+            Builtin::BlockTimestamp => value::time(out, value::slot(input.u32()?)),
             Builtin::Checksum160 => S::hex(out, &input.array::<20>()?),
             Builtin::Checksum512 => S::hex(out, &input.array::<64>()?),
             Builtin::PublicKey => key::public::<S>(input, out)?,
@@ -383,7 +375,7 @@ impl<S: Style> Run<'_, S> {
     /// The field being read: `"quantity"`, `"list[3].key"`.
     fn path(&self) -> String {
         let mut path = String::new();
-        for frame in &self.stack {
+        for frame in self.stack.iter() {
             match *frame {
                 Frame::Struct { next, .. } => {
                     // The key is rendered: `,"name":`.

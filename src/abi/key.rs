@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_endless_keys_are_refused() {
-        let mut out = Out::begin(&mut Vec::new(), 0);
+        let mut out = Out::default();
         let mut input = Input::new(&[3, 0]);
         assert_eq!((signature::<Abieos>(&mut input, &mut out), input.left()), (Err(Fault::Key), 2));
         let mut input = Input::new(&[2; 40]);

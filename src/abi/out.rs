@@ -3,33 +3,33 @@
 //! A `Vec` looks for room, and notes its new length, with every piece. This is longer than what was written so far:
 //! a piece of known size is a single move, whatever of it counts, and most often nothing else has to be done.
 
-/// The output, taken from a `Vec` and given back to it.
+use std::ops::Range;
+
+/// JSON being written.
+#[derive(Default)]
 pub(super) struct Out {
-    /// What was written, and behind it room.
+    /// What was written, and behind it room that was written to before.
     bytes: Vec<u8>,
     /// How much was written.
     len: usize,
-    /// What was there before.
-    from: usize,
 }
 
 // === impl Out ===
 
 impl Out {
-    /// Goes on behind what `vec` holds, with room for `expected` bytes. `vec` is empty until [`Out::end`].
+    /// What was written.
     #[inline]
-    pub fn begin(vec: &mut Vec<u8>, expected: usize) -> Out {
-        let mut bytes = std::mem::take(vec);
-        let len = bytes.len();
-        bytes.resize(len + expected, 0);
-        Out { bytes, len, from: len }
+    pub fn written(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 
-    /// Gives back what was there before and what was written.
+    /// Begins anew; more than `most` bytes of memory are not kept.
     #[inline]
-    pub fn end(mut self, vec: &mut Vec<u8>) {
-        self.bytes.truncate(self.len);
-        *vec = self.bytes;
+    pub fn clear(&mut self, most: usize) {
+        self.len = 0;
+        if self.bytes.len() > most {
+            self.bytes = Vec::new();
+        }
     }
 
     /// How much is there.
@@ -44,16 +44,34 @@ impl Out {
         self.len = self.len.min(len);
     }
 
-    /// Appends the first `len` bytes of `chunk`, at most all.
+    /// Appends the first `len` bytes of `chunk`.
     #[inline(always)]
     pub fn chunk<const N: usize>(&mut self, chunk: &[u8; N], len: usize) {
-        match self.bytes.get_mut(self.len..).and_then(|room| room.first_chunk_mut::<N>()) {
-            Some(room) => {
-                *room = *chunk;
-                self.len += len;
-            }
-            None => self.slowly(&chunk[..len.min(N)]),
+        if let Some(room) = self.room() {
+            *room = *chunk;
+            self.len += len;
         }
+    }
+
+    /// Appends the first `len` of sixteen bytes, the first in the lowest place: they need not be put together in
+    /// memory, where reading them as one would wait for that.
+    #[inline(always)]
+    pub fn sixteen(&mut self, chunk: u128, len: usize) {
+        if let Some(room) = self.room::<16>() {
+            let (halves, _) = room.as_chunks_mut::<8>();
+            halves[0] = (chunk as u64).to_le_bytes();
+            halves[1] = ((chunk >> 64) as u64).to_le_bytes();
+            self.len += len;
+        }
+    }
+
+    /// The next `N` bytes: there is always room.
+    #[inline(always)]
+    fn room<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        if self.bytes.len() < self.len + N {
+            self.grow(N);
+        }
+        self.bytes.get_mut(self.len..self.len + N)?.first_chunk_mut()
     }
 
     /// Appends bytes of known number.
@@ -95,16 +113,18 @@ impl Out {
         }
     }
 
-    #[cold]
-    fn slowly(&mut self, bytes: &[u8]) {
+    /// Puts other bytes in the place of some that are there.
+    pub fn replace(&mut self, range: Range<usize>, bytes: &[u8]) {
+        let behind = self.bytes[range.end..self.len].to_vec();
+        self.truncate(range.start);
         self.append(bytes);
+        self.append(&behind);
     }
 
     #[cold]
     fn grow(&mut self, len: usize) {
-        // In proportion to this value alone: what stands before it may be megabytes, and room is zeroed.
-        let written = self.len - self.from + len;
-        self.bytes.resize(self.from + written + written.max(1024) / 2, 0);
+        let least = self.len + len;
+        self.bytes.resize(least + least.max(1024) / 2, 0);
     }
 }
 
@@ -112,11 +132,9 @@ impl Out {
 impl Out {
     /// What `write` writes, as text.
     pub fn text(write: impl FnOnce(&mut Out)) -> String {
-        let mut vec = Vec::new();
-        let mut out = Out::begin(&mut vec, 0);
+        let mut out = Out::default();
         write(&mut out);
-        out.end(&mut vec);
-        String::from_utf8(vec).expect("JSON is text")
+        String::from_utf8(out.written().to_vec()).expect("JSON is text")
     }
 }
 
@@ -126,19 +144,22 @@ mod tests {
 
     #[test]
     fn pieces_follow_each_other_with_and_without_room() {
-        for expected in [0, 1, 7, 64] {
-            let mut vec = b"before".to_vec();
-            let mut out = Out::begin(&mut vec, expected);
+        let mut out = Out::default();
+        for most in [100_000, 10, 0] {
             out.chunk(b"abcdefgh", 3);
             out.push(b'-');
             out.space(2).copy_from_slice(b"xy");
-            out.put(8, b'C');
+            out.put(2, b'C');
+            out.replace(1..2, b"");
+            out.replace(0..1, b"aB");
             out.append(&[b'z'; 2000]);
             out.put(out.len(), b'!');
-            out.truncate(13);
+            assert_eq!((&out.written()[..7], out.len()), (&b"aBC-xyz"[..], 2007));
+            out.truncate(7);
             out.fixed(b"end");
-            out.end(&mut vec);
-            assert_eq!(vec, b"beforeabC-xyzend");
+            assert_eq!(out.written(), b"aBC-xyzend");
+            out.clear(most);
+            assert_eq!((out.written(), out.bytes.is_empty()), (&b""[..], most < 2000));
         }
     }
 }

@@ -118,7 +118,8 @@ impl Program {
     #[inline(always)]
     pub fn write(&self, text: Text, out: &mut Out) {
         let length = text.len as usize;
-        match self.text.get(text.at as usize..).and_then(|rest| rest.first_chunk::<SHORT>()) {
+        let at = text.at as usize;
+        match self.text.get(at..at + SHORT).and_then(|rest| rest.first_chunk::<SHORT>()) {
             Some(chunk) if length <= SHORT => out.chunk(chunk, length),
             _ => out.append(self.text(text)),
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::out::Out;
 use super::style::Style;
+use crate::hex;
 
 /// Appends `bytes` as a JSON string, and says whether any of them were no text: each of those becomes `?`.
 #[inline]
@@ -89,20 +90,6 @@ fn odd(word: u64) -> u64 {
     (word | control | is(b'"') | is(b'\\') | is(0x7f)) & (LOW << 7)
 }
 
-/// Whether JSON may have to escape a byte.
-static SPECIAL: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut i = 0;
-    while i < 0x20 {
-        table[i] = true;
-        i += 1;
-    }
-    table[b'"' as usize] = true;
-    table[b'\\' as usize] = true;
-    table[0x7f] = true;
-    table
-};
-
 #[inline(never)]
 fn escaped<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
     if std::str::from_utf8(bytes).is_ok() {
@@ -118,12 +105,34 @@ fn escaped<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
 
 #[inline]
 fn escaped_text<S: Style>(out: &mut Out, mut text: &[u8]) {
-    while let Some(at) = text.iter().position(|&byte| SPECIAL[usize::from(byte)]) {
-        out.append(&text[..at]);
-        S::escape(out, text[at]);
-        text = &text[at + 1..];
+    while let Some((eight, rest)) = text.split_first_chunk::<8>() {
+        match first_special(*eight) {
+            None => {
+                out.fixed(eight);
+                text = rest;
+            }
+            Some(at) => {
+                out.chunk(eight, at);
+                S::escape(out, eight[at]);
+                text = &text[at + 1..];
+            }
+        }
     }
-    out.append(text);
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' | 0x7f | ..b' ' => S::escape(out, byte),
+            _ => out.push(byte),
+        }
+    }
+}
+
+/// Which of eight bytes is the first that JSON may have to escape.
+#[inline]
+fn first_special(eight: [u8; 8]) -> Option<usize> {
+    let word = u64::from_le_bytes(eight);
+    // Bytes that are not ASCII only begin behind the first that is special.
+    let special = odd(word) & !word;
+    (special != 0).then(|| special.trailing_zeros() as usize / 8)
 }
 
 /// `bytes` as text, each byte that is none as `?`.
@@ -158,79 +167,74 @@ pub(super) fn two_digits(value: u32) -> [u8; 2] {
     PAIRS[(value % 100) as usize]
 }
 
-/// Decimal digits, right-aligned before [`Digits::END`]; zeros before them, zero bytes behind.
-pub(super) struct Digits {
-    /// The text.
-    pub text: [u8; 64],
-    /// Where the first digit is.
-    pub from: usize,
+/// Values below this have at most eight digits.
+const EIGHT: u64 = 100_000_000;
+
+/// Eight zeros as text.
+const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
+
+/// The eight decimal digits of a value below 10⁸, one a byte, the first in the lowest: halved into four, two and one
+/// digits at once. The divisions are multiplications that are exact in their range.
+#[inline]
+fn eight_digits(value: u64) -> u64 {
+    let (high, low) = (value / 10_000, value % 10_000);
+    let fours = high | (low << 32);
+    let hundreds = (fours * 10_486) >> 20 & 0x0000_007f_0000_007f;
+    let twos = hundreds | (fours - hundreds * 100) << 16;
+    let tens = (twos * 103) >> 10 & 0x000f_000f_000f_000f;
+    tens | (twos - tens * 10) << 8
 }
 
-// === impl Digits ===
-
-impl Digits {
-    /// Place behind the last digit.
-    pub const END: usize = 40;
-
-    /// The digits of `value`.
-    #[inline]
-    pub fn of(mut value: u64) -> Digits {
-        let mut text = [b'0'; 64];
-        let mut from = Digits::END;
-        while value >= 100 {
-            let pair = PAIRS[(value % 100) as usize];
-            value /= 100;
-            from -= 2;
-            (text[from], text[from + 1]) = (pair[0], pair[1]);
-        }
-        let pair = PAIRS[value as usize];
-        from -= 2;
-        (text[from], text[from + 1]) = (pair[0], pair[1]);
-        Digits { text, from: from + usize::from(value < 10) }
-    }
-
-    /// Appends them, with what stands in `text` behind them up to `end`.
-    #[inline]
-    pub fn append(&self, out: &mut Out, from: usize, end: usize) {
-        if let Some(chunk) = self.text.get(from..).and_then(|rest| rest.first_chunk::<24>()) {
-            out.chunk(chunk, end - from);
-        }
-    }
+/// Appends the last `count` digits of a value below 10⁸, at most eight.
+#[inline]
+pub(super) fn last_digits(out: &mut Out, value: u64, count: usize) {
+    let text = (eight_digits(value) | ZEROS) >> (8 * (8 - count));
+    out.chunk(&text.to_le_bytes(), count);
 }
 
-/// Appends an integer.
+/// Appends an integer. Digits go from registers to the output: what is put together in memory from small pieces and
+/// read as a large one is waited for.
 #[inline]
 pub(super) fn unsigned(out: &mut Out, value: u64) {
-    let digits = Digits::of(value);
-    digits.append(out, digits.from, Digits::END);
+    let mut first = |value: u64| {
+        let digits = eight_digits(value);
+        // How many zeros it begins with; the last digit counts even so.
+        let zeros = (digits | 1 << 56).trailing_zeros() & !7;
+        out.chunk(&((digits | ZEROS) >> zeros).to_le_bytes(), 8 - zeros as usize / 8);
+    };
+    if value < EIGHT {
+        first(value);
+    } else if value < EIGHT * EIGHT {
+        first(value / EIGHT);
+        last_digits(out, value % EIGHT, 8);
+    } else {
+        first(value / EIGHT / EIGHT);
+        last_digits(out, value / EIGHT % EIGHT, 8);
+        last_digits(out, value % EIGHT, 8);
+    }
 }
 
 /// Appends an integer.
 #[inline]
 pub(super) fn signed(out: &mut Out, value: i64) {
-    let mut digits = Digits::of(value.unsigned_abs());
-    digits.text[digits.from - 1] = b'-';
-    digits.append(out, digits.from - usize::from(value < 0), Digits::END);
+    out.chunk(b"-", usize::from(value < 0));
+    unsigned(out, value.unsigned_abs());
 }
 
 /// Appends an integer as a JSON string: what a double cannot hold.
 #[inline]
 pub(super) fn quoted_unsigned(out: &mut Out, value: u64) {
-    let mut digits = Digits::of(value);
-    digits.text[digits.from - 1] = b'"';
-    digits.text[Digits::END] = b'"';
-    digits.append(out, digits.from - 1, Digits::END + 1);
+    out.push(b'"');
+    unsigned(out, value);
+    out.push(b'"');
 }
 
 /// Appends an integer as a JSON string.
 #[inline]
 pub(super) fn quoted_signed(out: &mut Out, value: i64) {
-    let mut digits = Digits::of(value.unsigned_abs());
-    digits.text[digits.from - 1] = b'-';
-    let from = digits.from - usize::from(value < 0);
-    digits.text[from - 1] = b'"';
-    digits.text[Digits::END] = b'"';
-    digits.append(out, from - 1, Digits::END + 1);
+    out.push(b'"');
+    signed(out, value);
+    out.push(b'"');
 }
 
 /// Appends an integer of 128 bits as a JSON string.
@@ -280,20 +284,37 @@ pub(super) fn boolean(out: &mut Out, value: bool) {
     if value { out.fixed(b"true") } else { out.fixed(b"false") }
 }
 
-/// Appends `bytes` as a JSON string of hexadecimal digits.
+/// Appends `bytes` as a JSON string of hexadecimal digits, upper-case or lower-case.
 #[inline]
-pub(super) fn hex(out: &mut Out, bytes: &[u8], digits: &[[u8; 2]; 256]) {
-    out.push(b'"');
-    hex_digits(out, bytes, digits);
-    out.push(b'"');
+pub(super) fn hex<const UPPER: bool>(out: &mut Out, bytes: &[u8]) {
+    let space = out.space(bytes.len() * 2 + 2);
+    if let [first, digits @ .., last] = space {
+        *first = b'"';
+        *last = b'"';
+        hex_digits::<UPPER>(digits, bytes);
+    }
 }
 
-/// As [`hex`], without the quotes.
-pub(super) fn hex_digits(out: &mut Out, bytes: &[u8], digits: &[[u8; 2]; 256]) {
-    let (pairs, _) = out.space(bytes.len() * 2).as_chunks_mut::<2>();
-    for (pair, &byte) in pairs.iter_mut().zip(bytes) {
-        *pair = digits[usize::from(byte)];
+/// Writes the digits of `bytes`, of twice their number.
+#[inline]
+pub(super) fn hex_digits<const UPPER: bool>(digits: &mut [u8], bytes: &[u8]) {
+    let (sixteens, rest) = bytes.as_chunks::<16>();
+    let (texts, digits) = digits.split_at_mut(sixteens.len() * 32);
+    for (text, bytes) in texts.as_chunks_mut::<32>().0.iter_mut().zip(sixteens) {
+        for i in 0..16 {
+            text[2 * i] = hex_digit::<UPPER>(bytes[i] >> 4);
+            text[2 * i + 1] = hex_digit::<UPPER>(bytes[i] & 15);
+        }
     }
+    for (pair, &byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(rest) {
+        *pair = if UPPER { hex::UPPER } else { hex::LOWER }[usize::from(byte)];
+    }
+}
+
+#[inline]
+fn hex_digit<const UPPER: bool>(value: u8) -> u8 {
+    let letters = if UPPER { b'A' - 10 } else { b'a' - 10 };
+    value + if value < 10 { b'0' } else { letters }
 }
 
 const NAME: &[u8; 32] = b".12345abcdefghijklmnopqrstuvwxyz";
@@ -312,25 +333,21 @@ static NAME_PAIRS: [[u8; 2]; 1024] = {
 /// Appends a name as a JSON string.
 #[inline]
 pub(super) fn name(out: &mut Out, value: u64) {
-    let mut text = [b'"'; 16];
-    for i in 0..6 {
-        let pair = NAME_PAIRS[(value >> (54 - 10 * i)) as usize & 1023];
-        text[1 + 2 * i] = pair[0];
-        text[2 + 2 * i] = pair[1];
-    }
-    text[13] = NAME[value as usize & 15];
+    let pair = |i: u32| u128::from(u16::from_le_bytes(NAME_PAIRS[(value >> (54 - 10 * i)) as usize & 1023]));
+    let last = u128::from(NAME[value as usize & 15]);
+    let pairs = pair(0) | pair(1) << 16 | pair(2) << 32 | pair(3) << 48 | pair(4) << 64 | pair(5) << 80;
+    let text = u128::from(b'"') | pairs << 8 | last << 104;
     // Dots at the end are padding: the lowest bit set tells the last character.
     let length =
         if value & 15 != 0 { 13 } else { 12 - (((value >> 4).trailing_zeros().min(60)) / 5) as usize };
-    text[length + 1] = b'"';
-    out.chunk(&text, length + 2);
+    out.sixteen(text, length + 1);
+    out.push(b'"');
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::abi::style::{Abieos, Wharfkit};
-    use crate::hex;
 
     fn written(bytes: &[u8]) -> (String, bool) {
         let mut repaired = false;
@@ -397,6 +414,16 @@ mod tests {
     }
 
     #[test]
+    fn eight_digits_are_exact() {
+        for four in 0..10_000 {
+            for value in [four, four * 10_000, four * 10_001, four * 10_000 + 9_999] {
+                let text = (eight_digits(value) | ZEROS).to_le_bytes();
+                assert_eq!(std::str::from_utf8(&text), Ok(&*format!("{value:08}")));
+            }
+        }
+    }
+
+    #[test]
     fn integers_of_every_length() {
         for digits in 0..20 {
             for value in
@@ -427,7 +454,13 @@ mod tests {
 
     #[test]
     fn hexadecimal_digits() {
-        assert_eq!(Out::text(|out| super::hex(out, &[0, 0x1f, 0xab], &hex::UPPER)), "\"001FAB\"");
-        assert_eq!(Out::text(|out| super::hex(out, &[0, 0x1f, 0xab], &hex::LOWER)), "\"001fab\"");
+        assert_eq!(Out::text(|out| super::hex::<true>(out, &[0, 0x1f, 0xab])), "\"001FAB\"");
+        assert_eq!(Out::text(|out| super::hex::<false>(out, &[0, 0x1f, 0xab])), "\"001fab\"");
+        let all: Vec<u8> = (0..=255).rev().collect();
+        for length in [0, 15, 16, 17, 33, 256] {
+            let lower = format!("\"{}\"", crate::hex::lower(&all[..length]));
+            assert_eq!(Out::text(|out| super::hex::<false>(out, &all[..length])), lower);
+            assert_eq!(Out::text(|out| super::hex::<true>(out, &all[..length])), lower.to_uppercase());
+        }
     }
 }

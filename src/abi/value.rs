@@ -3,7 +3,7 @@
 
 use super::out::Out;
 use super::style::Style;
-use super::text::{self, Digits};
+use super::text;
 
 /// Seconds from 1970 to 2000, where block timestamps begin.
 const BLOCK_TIMESTAMP_EPOCH: i64 = 946_684_800;
@@ -11,20 +11,35 @@ const BLOCK_TIMESTAMP_EPOCH: i64 = 946_684_800;
 /// A day in milliseconds.
 const DAY: i64 = 86_400_000;
 
-/// A `block_timestamp_type`: half seconds since 2000.
-pub(crate) fn block_timestamp(slot: u32) -> [u8; 25] {
-    time(i64::from(slot) * 500 + BLOCK_TIMESTAMP_EPOCH * 1000)
+/// A `block_timestamp_type`, half seconds since 2000, as JSON.
+pub(crate) fn block_timestamp(value: u32) -> [u8; 25] {
+    let mut text = TIME;
+    put_time(&mut text, slot(value));
+    text
 }
 
-/// `"YYYY-MM-DDTHH:MM:SS.mmm"` of milliseconds since 1970. Years keep their last four digits only; a negative year
-/// counts as its 32-bit complement.
-pub(super) fn time(milliseconds: i64) -> [u8; 25] {
+/// Milliseconds since 1970 of a `block_timestamp_type`.
+pub(super) fn slot(value: u32) -> i64 {
+    i64::from(value) * 500 + BLOCK_TIMESTAMP_EPOCH * 1000
+}
+
+const TIME: [u8; 25] = *b"\"0000-00-00T00:00:00.000\"";
+
+/// Appends `"YYYY-MM-DDTHH:MM:SS.mmm"` of milliseconds since 1970. Years keep their last four digits only; a negative
+/// year counts as its 32-bit complement.
+pub(super) fn time(out: &mut Out, milliseconds: i64) {
+    if let Some(text) = out.space(TIME.len()).first_chunk_mut() {
+        *text = TIME;
+        put_time(text, milliseconds);
+    }
+}
+
+fn put_time(text: &mut [u8; 25], milliseconds: i64) {
     let (year, month, day) = civil_date(milliseconds.div_euclid(DAY));
     let rest = milliseconds.rem_euclid(DAY) as u32;
     let (seconds, thousandths) = (rest / 1000, rest % 1000);
     let year = year as u32 % 10_000;
 
-    let mut text = *b"\"0000-00-00T00:00:00.000\"";
     let mut put = |at: usize, digits: [u8; 2]| {
         text[at] = digits[0];
         text[at + 1] = digits[1];
@@ -38,7 +53,6 @@ pub(super) fn time(milliseconds: i64) -> [u8; 25] {
     put(18, text::two_digits(seconds % 60));
     put(21, text::two_digits(thousandths / 10));
     text[23] = b'0' + (thousandths % 10) as u8;
-    text
 }
 
 /// The year of milliseconds since 1970.
@@ -90,52 +104,40 @@ pub(super) fn symbol<S: Style>(out: &mut Out, value: u64) -> bool {
 /// Appends an `asset` (`"1.0000 EOS"`); says whether any character was no text.
 #[inline]
 pub(super) fn asset<S: Style>(out: &mut Out, amount: i64, symbol: u64) -> bool {
-    let mut digits = Digits::of(amount.unsigned_abs());
-    let precision = usize::from(symbol as u8);
-    digits.text[Digits::END] = b' ';
-    if precision == 0 {
-        let whole = digits.from;
-        let from = sign(&mut digits, amount, whole);
-        digits.append(out, from, Digits::END + 1);
-    } else if precision < 19 {
-        // The digits before the point, one at least, in front of those behind it.
-        let point = Digits::END - precision;
-        let whole = digits.from.min(point - 1);
-        let from = sign(&mut digits, amount, whole);
-        digits.append(out, from, point);
-        out.push(b'.');
-        digits.append(out, point, Digits::END + 1);
-    } else {
-        long_fraction(out, &digits, amount, precision);
+    let units = amount.unsigned_abs();
+    out.chunk(b"\"-", 1 + usize::from(amount < 0));
+    match symbol as u8 {
+        0 => text::unsigned(out, units),
+        4 => {
+            text::unsigned(out, units / 10_000);
+            out.push(b'.');
+            text::last_digits(out, units % 10_000, 4);
+        }
+        precision => fraction(out, units, precision.into()),
     }
+    out.push(b' ');
     let repaired = code::<S>(out, symbol >> 8);
     out.push(b'"');
     repaired
 }
 
-/// Puts quote and sign in front of the digits; gives where the quote is.
-#[inline]
-fn sign(digits: &mut Digits, amount: i64, from: usize) -> usize {
-    digits.text[from - 1] = b'-';
-    let from = from - usize::from(amount < 0);
-    digits.text[from - 1] = b'"';
-    from - 1
-}
-
-/// An amount with more digits behind the point than it has.
-#[cold]
-fn long_fraction(out: &mut Out, digits: &Digits, amount: i64, precision: usize) {
-    out.push(b'"');
-    if amount < 0 {
-        out.push(b'-');
-    }
-    let digits = &digits.text[digits.from..Digits::END];
-    let (whole, fraction) = digits.split_at(digits.len().saturating_sub(precision));
-    out.append(if whole.is_empty() { b"0" } else { whole });
+/// Appends units of 10 to the power of minus `precision`.
+fn fraction(out: &mut Out, units: u64, precision: u32) {
+    const EIGHT: u64 = 100_000_000;
+    // Of more digits none is left before the point.
+    let unit = 10u64.checked_pow(precision);
+    let (whole, part) = unit.map_or((0, units), |unit| (units / unit, units % unit));
+    text::unsigned(out, whole);
     out.push(b'.');
-    out.space(precision - fraction.len()).fill(b'0');
-    out.append(fraction);
-    out.push(b' ');
+    out.space(precision.saturating_sub(24) as usize).fill(b'0');
+    let digits = precision.min(24) as usize;
+    if digits > 16 {
+        text::last_digits(out, part / EIGHT / EIGHT, digits - 16);
+    }
+    if digits > 8 {
+        text::last_digits(out, part / EIGHT % EIGHT, (digits - 8).min(8));
+    }
+    text::last_digits(out, part % EIGHT, digits.min(8));
 }
 
 /// Appends a `bitset` of `count` bits, the highest first.

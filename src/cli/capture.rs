@@ -1,6 +1,6 @@
 //! `parser capture`: recorded traffic of a node.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +52,9 @@ pub struct RecordArgs {
     /// The file to write, usually NAME.shipcap.zst
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Replace the file if there is one
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// `parser capture serve`
@@ -124,6 +127,13 @@ fn record(args: RecordArgs) -> Result<()> {
     {
         return Err(ConfigError::new(format!("--start-block {start} is above --stop-block {stop}")).into());
     }
+    if args.out.exists() && !args.force {
+        return Err(ConfigError::new(format!(
+            "--out {}: there is such a file already: choose another name, or replace it with --force",
+            args.out.display()
+        ))
+        .into());
+    }
     let endpoint = ship.as_str().parse().map_err(|error| ConfigError::new(format!("--ship: {error}")))?;
     start_logging()?;
     let options = RecordOptions {
@@ -134,17 +144,16 @@ fn record(args: RecordArgs) -> Result<()> {
     };
     block_on(async {
         let shutdown = Shutdown::on_signals()?;
-        let bar = progress::blocks("recording", u64::from(stop));
+        let shown = RefCell::new(progress::Recording::new(stop));
         let recorded_to = Cell::new(None);
         let recording = record::record(options, |state| {
             recorded_to.set(Some(state.block));
-            bar.set_position(state.block.into());
-            bar.set_message(format!("{} frames, {} MB", state.frames, state.bytes >> 20));
+            shown.borrow_mut().show(&state, stop);
         });
         tokio::select! {
             recorded = recording => {
                 let recorded = recorded?;
-                bar.finish_and_clear();
+                shown.into_inner().end();
                 writeln!(
                     io::stdout(),
                     "{}: {} results up to block {}, {} bytes",

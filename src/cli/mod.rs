@@ -5,8 +5,10 @@
 mod abi;
 mod capture;
 mod dead_letters;
+mod health;
 mod namespace;
 mod progress;
+mod run;
 mod status;
 mod subscriptions;
 mod table;
@@ -15,16 +17,13 @@ mod verify;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Result;
-use clap::{Args, Parser, Subcommand};
-use tracing::{info, warn};
+use clap::{Parser, Subcommand};
 
-use crate::config::{Config, ConfigError, StartBlock};
+use crate::config::{Config, ConfigError};
 use crate::logging;
-use crate::pipeline::{self, RunError, Stats};
-use crate::shutdown::Shutdown;
+use crate::pipeline::{self, RunError};
 
 pub use abi::{
     AbiCommand, CheckAbisArgs, ListAbisArgs, PreloadArgs, PruneAbisArgs, PutAbiArgs, ShowAbiArgs, SourceArg,
@@ -32,6 +31,7 @@ pub use abi::{
 pub use capture::{CaptureCommand, DecodeArgs, InfoArgs, RecordArgs, ServeArgs};
 pub use dead_letters::{DeadLettersCommand, ListDeadLettersArgs, ReplayDeadLetterArgs};
 pub use namespace::{ConfigArg, JsonArg};
+pub use run::RunArgs;
 pub use status::StatusArgs;
 pub use subscriptions::{
     ListSubscriptionsArgs, RemoveSubscriptionArgs, ResetSubscriptionArgs, SubscriptionsCommand,
@@ -60,6 +60,10 @@ pub enum Command {
     /// Goes on behind the checkpoint in Redis if there is one. SIGINT and SIGTERM end it in good order.
     #[command(alias = "start")]
     Run(RunArgs),
+    /// Ask a running parser how it is, as `/health` answers; exit status 1 unless it is healthy
+    ///
+    /// For containers and service managers, where there is no curl.
+    Health(ConfigArg),
     /// Tell how far the parser is, what lies in Redis and how its readers get on
     ///
     /// Needs Redis alone: it also works when no parser runs and the node is down.
@@ -100,21 +104,6 @@ pub enum Command {
     Verify(VerifyArgs),
 }
 
-/// `parser run`
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// The configuration file (docs/configuration.md)
-    #[arg(long, value_name = "FILE")]
-    pub config: PathBuf,
-    /// Begin at this block, or at the `first` one the node has, if there is no checkpoint;
-    /// default: the node's head
-    #[arg(long, value_name = "N|first")]
-    pub start_block: Option<StartBlock>,
-    /// End once this block is published and confirmed by Redis
-    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..))]
-    pub stop_block: Option<u32>,
-}
-
 /// `parser config`
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -128,7 +117,8 @@ pub enum ConfigCommand {
 /// Runs the command of this process and says how it went.
 pub fn main() -> ExitCode {
     let ended = match Cli::parse().command {
-        Command::Run(args) => run(args),
+        Command::Run(args) => run::run(args),
+        Command::Health(args) => reader_may_leave(health::run(&args)),
         Command::Status(args) => reader_may_leave(status::run(args)),
         Command::Abi(command) => reader_may_leave(abi::run(command)),
         Command::AbiPrune(args) => reader_may_leave(abi::prune(args)),
@@ -143,9 +133,9 @@ pub fn main() -> ExitCode {
         Command::Verify(args) => verify::run(&args),
     };
     let Err(error) = ended else { return ExitCode::SUCCESS };
-    // Should stderr be closed, there is nobody to tell.
-    let _ = writeln!(io::stderr(), "parser: {error:#}");
-    ExitCode::from(exit_status(&error))
+    let status = exit_status(&error);
+    logging::final_error(&format!("{error:#}"), status);
+    ExitCode::from(status)
 }
 
 /// 2 if a person must put the configuration or the call right, else 1.
@@ -162,29 +152,6 @@ fn reader_may_leave(ended: Result<()>) -> Result<()> {
         let io_error = error.downcast_ref::<io::Error>();
         let left = io_error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         if left { Ok(()) } else { Err(error) }
-    })
-}
-
-fn run(args: RunArgs) -> Result<()> {
-    let mut config = Config::load(&args.config)?;
-    config.start_block = args.start_block.or(config.start_block);
-    config.stop_block = args.stop_block.or(config.stop_block);
-    logging::start(config.logger)?;
-    for warning in config.warnings() {
-        warn!("{warning}");
-    }
-    block_on(async {
-        let shutdown = Shutdown::on_signals()?;
-        let stats = Arc::new(Stats::default());
-        tokio::select! {
-            ended = pipeline::run(&config, stats.clone(), &shutdown) => {
-                ended?;
-                let now = stats.snapshot();
-                info!(block = (now.block > 0).then_some(now.block), events = now.entries, undecoded = now.undecoded, "ended");
-                Ok(())
-            }
-            () = progress::show(stats.clone(), config.stop_block) => Ok(()),
-        }
     })
 }
 

@@ -1,30 +1,21 @@
-//! What a person at a terminal sees while a command works, and what the log says where there is none.
+//! What a person at a terminal sees while a command works.
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Instant, interval};
 use tracing::info;
 
+use crate::capture::record::Progress;
 use crate::logging;
-use crate::pipeline::{Snapshot, Stats};
+use crate::monitor::{Monitor, View};
+use crate::state::State;
 
 /// The line at a terminal is drawn anew so often.
 const DRAW: Duration = Duration::from_millis(500);
-/// The log says how far things are so often.
+/// Where there is none, the log says how far things are so often.
 const LOG: Duration = Duration::from_secs(10);
-
-/// A bar over block numbers; hidden where stderr is no terminal.
-pub(super) fn blocks(what: &'static str, last: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(last), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{prefix} block {pos} of {len}  {msg}") {
-        bar.set_style(style);
-    }
-    logging::above(&bar);
-    bar.with_prefix(what)
-}
 
 /// How far something is: a line at a terminal, a line in the log every now and then elsewhere.
 pub(super) struct Counter {
@@ -67,77 +58,113 @@ impl Counter {
     }
 }
 
-/// Shows how the pipeline gets on, for ever.
-pub(super) async fn show(stats: Arc<Stats>, stop_block: Option<u32>) {
-    let terminal = io::stderr().is_terminal();
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{msg}") {
-        bar.set_style(style);
+/// The line that says how `parser run` gets on; there is none where stderr is no terminal.
+pub(super) struct Line {
+    bar: Option<ProgressBar>,
+}
+
+// === impl Line ===
+
+impl Line {
+    pub(super) fn new() -> Line {
+        let bar = io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+                bar.set_style(style);
+            }
+            logging::above(&bar);
+            bar
+        });
+        Line { bar }
     }
-    logging::above(&bar);
-    let mut ticks = interval(if terminal { DRAW } else { LOG });
-    ticks.tick().await;
-    let (mut before, mut at) = (stats.snapshot(), Instant::now());
-    loop {
-        ticks.tick().await;
-        let (now, seconds) = (stats.snapshot(), at.elapsed().as_secs_f64());
-        let rates = Rates::between(&before, &now, seconds, stop_block);
-        if terminal {
-            bar.set_message(rates.line(&now));
+
+    pub(super) fn is_shown(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// Shows how things are, for ever.
+    pub(super) async fn follow(&self, monitor: &Monitor) {
+        let Some(bar) = &self.bar else { return std::future::pending().await };
+        let mut ticks = interval(DRAW);
+        loop {
+            ticks.tick().await;
+            bar.set_message(line(&monitor.view()));
             bar.tick();
-        } else {
-            info!(
-                block = (now.block > 0).then_some(now.block),
-                head = now.head,
-                blocks_per_second = rates.blocks.round(),
-                events_per_second = rates.events.round(),
-                undecoded = now.undecoded,
-                lag_seconds = rates.lag.map(|lag| lag.as_secs()),
-                "published"
-            );
         }
-        (before, at) = (now, Instant::now());
+    }
+
+    /// Shows how things were in the end, and leaves the line there.
+    pub(super) fn end(self, view: &View) {
+        if let Some(bar) = self.bar {
+            let (block, events) = (view.block.unwrap_or(0), view.events);
+            bar.finish_with_message(format!("block {block}  {events} events published"));
+        }
     }
 }
 
-struct Rates {
-    blocks: f64,
-    events: f64,
-    /// How far behind the present the newest block is.
-    lag: Option<Duration>,
-    /// Till the head or the last block.
-    left: Option<Duration>,
+/// How a recording gets on.
+pub(super) struct Recording {
+    counter: Counter,
+    begun: Instant,
+    /// The first frame's block.
+    first: Option<u32>,
 }
 
-// === impl Rates ===
+// === impl Recording ===
 
-impl Rates {
-    fn between(before: &Snapshot, now: &Snapshot, seconds: f64, stop_block: Option<u32>) -> Rates {
-        let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-        let blocks = per_second(now.block.saturating_sub(before.block).into());
-        let present = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let lag = (now.time_ms > 0).then(|| present.saturating_sub(Duration::from_millis(now.time_ms)));
-        let target = stop_block.map_or(now.head, |stop| stop.min(now.head.max(now.block)));
-        let missing = target.saturating_sub(now.block);
+impl Recording {
+    pub(super) fn new(stop: u32) -> Recording {
+        let counter = Counter::new("recording block", Some(stop.into()));
+        Recording { counter, begun: Instant::now(), first: None }
+    }
+
+    pub(super) fn show(&mut self, state: &Progress, stop: u32) {
+        let first = *self.first.get_or_insert(state.block);
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let per_second = f64::from(state.block.saturating_sub(first)) / seconds.max(0.001);
+        let missing = stop.min(state.head.max(state.block)).saturating_sub(state.block);
+        let mut further =
+            format!("{} frames  {} MB  {per_second:.0} blocks/s", state.frames, state.bytes >> 20);
         // At the head there are two blocks a second; then nothing is left to wait for.
-        let left =
-            (missing > 10 && blocks > 2.0).then(|| Duration::from_secs_f64(f64::from(missing) / blocks));
-        Rates { blocks, events: per_second(now.entries.saturating_sub(before.entries)), lag, left }
+        if missing > 10 && per_second > 2.0 {
+            let left = Duration::from_secs_f64(f64::from(missing) / per_second);
+            further += &format!("  {} left", shown(left));
+        }
+        self.counter.at(state.block.into(), &further);
     }
 
-    fn line(&self, now: &Snapshot) -> String {
-        let mut line = format!(
-            "block {} of {}  {:.0} blocks/s  {:.0} events/s",
-            now.block, now.head, self.blocks, self.events
-        );
-        if let Some(lag) = self.lag {
-            line += &format!("  lag {}", shown(lag));
-        }
-        if let Some(left) = self.left {
-            line += &format!("  {} left", shown(left));
-        }
-        line
+    pub(super) fn end(self) {
+        self.counter.finish();
     }
+}
+
+fn line(view: &View) -> String {
+    let status = &view.status;
+    let mut line = match view.block {
+        Some(block) => format!("block {block} of {}", view.head.unwrap_or(0)),
+        None => "no block yet".to_owned(),
+    };
+    match status.state {
+        State::CatchingUp | State::Live => {
+            let (blocks, events) = view.rates;
+            line += &format!("  {blocks:.0} blocks/s  {events:.0} events/s");
+            if let Some(lag) = view.lag {
+                line += &format!("  lag {}", shown(lag));
+            }
+            line += &format!("  {}", status.state);
+            if let Some(left) = view.left {
+                line += &format!(", {} left", shown(left));
+            }
+        }
+        state => {
+            let since = crate::time::now().saturating_sub(status.since);
+            line += &format!("  {state} for {}", shown(since));
+            if !status.reason.is_empty() {
+                line += &format!(": {}", status.reason);
+            }
+        }
+    }
+    line
 }
 
 /// A duration in its two largest units.
@@ -154,17 +181,37 @@ pub(super) fn shown(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::monitor::Monitor;
+
+    fn view() -> View {
+        let mut view = Monitor::default().view();
+        view.head = Some(5000);
+        view.block = Some(1200);
+        view.rates = (100.0, 2000.4);
+        view
+    }
 
     #[test]
-    fn the_line_tells_speed_and_time_left() {
-        let before = Snapshot { head: 5000, block: 1000, entries: 0, ..Snapshot::default() };
-        let now = Snapshot { head: 5000, block: 1200, entries: 4000, ..Snapshot::default() };
-        let rates = Rates::between(&before, &now, 2.0, None);
-        assert_eq!(rates.line(&now), "block 1200 of 5000  100 blocks/s  2000 events/s  38 s left");
-        let at_head = Snapshot { head: 1200, ..now };
+    fn the_line_tells_speed_lag_state_and_time_left() {
+        let mut view = view();
+        view.status.state = State::CatchingUp;
+        view.lag = Some(Duration::from_secs(7260));
+        view.left = Some(Duration::from_secs(38));
         assert_eq!(
-            Rates::between(&at_head, &at_head, 2.0, None).line(&at_head),
-            "block 1200 of 1200  0 blocks/s  0 events/s"
+            line(&view),
+            "block 1200 of 5000  100 blocks/s  2000 events/s  lag 2 h 1 min  catching-up, 38 s left"
+        );
+    }
+
+    #[test]
+    fn the_line_tells_what_is_waited_for() {
+        let mut view = view();
+        view.status.state = State::WaitingForRedis;
+        view.status.reason = "no connection to Redis: refused".to_owned();
+        view.status.since = crate::time::now();
+        assert_eq!(
+            line(&view),
+            "block 1200 of 5000  waiting-for-redis for 0 s: no connection to Redis: refused"
         );
     }
 

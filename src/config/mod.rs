@@ -257,11 +257,13 @@ pub struct Logger {
 }
 
 /// The health endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     /// Whether it is served.
     pub enabled: bool,
+    /// On which address.
+    pub host: String,
     /// On which port.
     pub port: u16,
     /// The lag above which it answers "unhealthy".
@@ -270,10 +272,12 @@ pub struct Health {
 }
 
 /// The metrics endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Metrics {
     /// Whether it is served.
     pub enabled: bool,
+    /// On which address.
+    pub host: String,
     /// On which port.
     pub port: u16,
 }
@@ -309,8 +313,6 @@ impl Config {
                 warnings.push(text.to_owned());
             }
         };
-        warn(self.health.enabled, "health.enabled: this version does not serve a health endpoint yet");
-        warn(self.metrics.enabled, "metrics.enabled: this version does not serve metrics yet");
         warn(
             self.no_signal_handlers,
             "noSignalHandlers has no effect: SIGINT and SIGTERM always end the parser in good order",

@@ -62,9 +62,11 @@ pub const KEYS: &[&str] = &[
     "logger.level",
     "logger.pretty",
     "health.enabled",
+    "health.host",
     "health.port",
     "health.lagThresholdSeconds",
     "metrics.enabled",
+    "metrics.host",
     "metrics.port",
     "noSignalHandlers",
 ];
@@ -215,11 +217,13 @@ fn sections(top: &Place<'_>, folder: &Path) -> Option<Config> {
         },
         health: Health {
             enabled: top.at("health.enabled").bool().unwrap_or(false),
+            host: host(&top.at("health.host")),
             port: port(&top.at("health.port"), 9090),
             lag_threshold: top.at("health.lagThresholdSeconds").seconds().unwrap_or(Duration::from_secs(30)),
         },
         metrics: Metrics {
             enabled: top.at("metrics.enabled").bool().unwrap_or(false),
+            host: host(&top.at("metrics.host")),
             port: port(&top.at("metrics.port"), 9100),
         },
         no_signal_handlers: top.at("noSignalHandlers").bool().unwrap_or(false),
@@ -332,6 +336,18 @@ fn reconnect(top: &Place<'_>) -> Reconnect {
     let backoff =
         if backoff.is_empty() { [1, 2, 5, 15, 60].map(Duration::from_secs).to_vec() } else { backoff };
     Reconnect { max_attempts: max_attempts.filter(|attempts| *attempts > 0), backoff }
+}
+
+/// Where to listen: on this machine alone unless told otherwise.
+fn host(place: &Place<'_>) -> String {
+    let host = place.given().map_or("127.0.0.1", |text| text.text.as_str());
+    // In brackets an IPv6 address stands in URLs; sockets know it without.
+    let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let is_name = |host: &str| host.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-'));
+    if host.parse::<std::net::IpAddr>().is_err() && !is_name(host) {
+        place.problem("an IP address or a host name is expected, without a port: 127.0.0.1, or 0.0.0.0 for all addresses");
+    }
+    host.to_owned()
 }
 
 fn port(place: &Place<'_>, default: u16) -> u16 {

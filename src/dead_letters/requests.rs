@@ -13,7 +13,9 @@ use tracing::warn;
 
 use super::{Letter, PARSER, Undone};
 use crate::block::Position;
+use crate::event::Kind;
 use crate::keys::Keys;
+use crate::publish::unit::Tally;
 use crate::publish::{EntryId, Failure, Unit};
 use crate::resp;
 
@@ -229,6 +231,7 @@ impl Batch {
         permit: Option<OwnedSemaphorePermit>,
     ) -> Unit {
         let mut out = Vec::with_capacity(self.bytes());
+        let mut tally = Tally::default();
         for (own, request) in &self.requests {
             let id = match (block_ids, last_entry.unwrap_or_default().next()) {
                 (true, next) => {
@@ -238,6 +241,9 @@ impl Batch {
                 (false, _) => "*".to_owned(),
             };
             let (event, event_id) = (request.event.as_bytes(), request.event_id.as_bytes());
+            if let Some(kind) = Kind::ALL.iter().position(|kind| kind.begins(request.event.as_bytes())) {
+                tally.counts.kinds[kind] += 1;
+            }
             let (dead, failures) = (keys.dead(&request.subscription), keys.failures(&request.subscription));
             resp::command(&mut out, &[b"XADD", keys.events.as_bytes(), id.as_bytes(), b"data", event]);
             resp::command(&mut out, &[b"XDEL", dead.as_bytes(), request.letter.to_string().as_bytes()]);
@@ -256,6 +262,7 @@ impl Batch {
             last_entry: last_entry.filter(|_| block_ids),
             first_published: 0,
             permit,
+            tally,
         }
     }
 }

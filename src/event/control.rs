@@ -2,7 +2,7 @@
 
 use super::Block;
 use super::action::write_name;
-use super::envelope::Head;
+use super::envelope::{Head, Kind};
 use super::sink::Sink;
 use crate::block::{Checksum, Position};
 use crate::chain::Fork;
@@ -16,7 +16,7 @@ pub fn write_fork(chain: &Checksum, fork: &Fork, block: &Position, sink: &mut Si
     id.push(b':');
     hex::write_lower(&mut id, &block.id.0[..8]);
     let chain = hex::lower(&chain.0);
-    sink.begin(&Head::new("fork", chain.as_bytes(), b'f', &id));
+    sink.begin(&Head::new(Kind::Fork, chain.as_bytes(), &id));
     sink.end_id();
     let out = &mut sink.out;
     out.extend_from_slice(b"\",\"chain_id\":\"");
@@ -51,7 +51,7 @@ pub fn write_block(
     decimal(&mut id, position.num.into());
     id.push(b':');
     hex::write_lower(&mut id, &position.id.0[..8]);
-    sink.begin(&Head::new("block", hex::lower(&chain.0).as_bytes(), b'b', &id));
+    sink.begin(&Head::new(Kind::Block, hex::lower(&chain.0).as_bytes(), &id));
     sink.end_id();
     let out = &mut sink.out;
     out.extend_from_slice(&block.envelope.fields);

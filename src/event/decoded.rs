@@ -57,6 +57,16 @@ pub(super) enum SubjectKind {
 // === impl Reason ===
 
 impl Reason {
+    /// All of them, each at the place of its number.
+    pub const ALL: [Reason; 6] = [
+        Reason::NoAbi,
+        Reason::AbiUnknown,
+        Reason::BadAbi,
+        Reason::UnknownType,
+        Reason::Truncated,
+        Reason::Invalid,
+    ];
+
     /// As in `decode_error` and in dead letters.
     pub fn as_str(self) -> &'static str {
         match self {

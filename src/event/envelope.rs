@@ -6,8 +6,24 @@ use crate::hex;
 use crate::resp::decimal;
 use crate::walk::Header;
 
+/// The kinds of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// An action.
+    Action,
+    /// A row of a contract's table.
+    Delta,
+    /// A row of one of the chain's own tables.
+    NativeDelta,
+    /// Blocks were taken back.
+    Fork,
+    /// A block is complete.
+    Block,
+}
+
 /// The start of an event, up to where its event id differs from that of others.
 pub(super) struct Head {
+    pub(super) kind: Kind,
     /// `{"kind":"KIND","event_id":"CHAIN:LETTER:NUM:ID16` and what follows.
     pub(super) json: Vec<u8>,
     /// Where in it the event id starts.
@@ -49,10 +65,46 @@ impl Envelope {
         hex::write_lower(&mut id, &block.id.0[..8]);
         id.push(b':');
         Envelope {
-            action: Head::new("action", &chain, b'a', &id),
-            delta: Head::new("delta", &chain, b'd', &id),
-            native: Head::new("native-delta", &chain, b'n', &id),
+            action: Head::new(Kind::Action, &chain, &id),
+            delta: Head::new(Kind::Delta, &chain, &id),
+            native: Head::new(Kind::NativeDelta, &chain, &id),
             fields,
+        }
+    }
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// All of them, each at the place of its number.
+    pub const ALL: [Kind; 5] = [Kind::Action, Kind::Delta, Kind::NativeDelta, Kind::Fork, Kind::Block];
+
+    /// As in the event's `kind`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Action => "action",
+            Kind::Delta => "delta",
+            Kind::NativeDelta => "native-delta",
+            Kind::Fork => "fork",
+            Kind::Block => "block",
+        }
+    }
+
+    /// Whether an event's JSON begins with it.
+    pub fn begins(self, event: &[u8]) -> bool {
+        let kind =
+            event.strip_prefix(b"{\"kind\":\"").and_then(|rest| rest.strip_prefix(self.as_str().as_bytes()));
+        kind.is_some_and(|rest| rest.starts_with(b"\""))
+    }
+
+    /// As in event ids.
+    fn letter(self) -> u8 {
+        match self {
+            Kind::Action => b'a',
+            Kind::Delta => b'd',
+            Kind::NativeDelta => b'n',
+            Kind::Fork => b'f',
+            Kind::Block => b'b',
         }
     }
 }
@@ -61,14 +113,14 @@ impl Envelope {
 
 impl Head {
     /// `rest` is the start of what stands behind `CHAIN:LETTER:`.
-    pub(super) fn new(kind: &str, chain: &[u8], letter: u8, rest: &[u8]) -> Head {
+    pub(super) fn new(kind: Kind, chain: &[u8], rest: &[u8]) -> Head {
         let mut json = b"{\"kind\":\"".to_vec();
-        json.extend_from_slice(kind.as_bytes());
+        json.extend_from_slice(kind.as_str().as_bytes());
         json.extend_from_slice(b"\",\"event_id\":\"");
         let id_at = json.len();
         json.extend_from_slice(chain);
-        json.extend_from_slice(&[b':', letter, b':']);
+        json.extend_from_slice(&[b':', kind.letter(), b':']);
         json.extend_from_slice(rest);
-        Head { json, id_at }
+        Head { kind, json, id_at }
     }
 }

@@ -24,8 +24,8 @@ use crate::ship::protocol::Protocol;
 pub use again::{Past, PastError, REPLAYED, StillUndecoded, Undecodable};
 pub use control::{write_block, write_fork};
 pub use decoded::Reason;
-pub use envelope::Envelope;
-pub use sink::{Chunk, EntryIds, Sink, Written};
+pub use envelope::{Envelope, Kind};
+pub use sink::{Chunk, Counts, EntryIds, Letters, Sink, Written};
 
 /// How events are written, the same for all blocks.
 #[derive(Debug, Clone, Default)]

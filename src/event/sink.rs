@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use super::decoded::Failure;
-use super::envelope::Head;
+use super::decoded::{Failure, Reason};
+use super::envelope::{Head, Kind};
 use crate::hex;
 use crate::keys::Keys;
+use crate::name::Name;
 use crate::publish::{Buffer, EntryId};
 use crate::resp;
 
@@ -30,11 +31,23 @@ pub struct Written {
     pub commands: usize,
     /// Events.
     pub entries: u64,
-    /// Events that could not be decoded, contracts without ABI apart.
-    pub failures: u64,
-    /// Events of contracts known to have no ABI.
-    pub no_abi: u64,
+    /// What kinds of events, and what became of them.
+    pub counts: Counts,
 }
+
+/// Numbers of events, for those who watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// By kind: [`Kind::ALL`].
+    pub kinds: [u64; Kind::ALL.len()],
+    /// Those that could not be decoded, by reason: [`Reason::ALL`].
+    pub failures: [u64; Reason::ALL.len()],
+    /// Those of them that went to the dead letters too.
+    pub letters: [u64; Reason::ALL.len()],
+}
+
+/// Dead letters, by contract and reason.
+pub type Letters = Vec<(Name, Reason, u64)>;
 
 /// Commands or lines, and what they are.
 pub struct Chunk {
@@ -42,6 +55,8 @@ pub struct Chunk {
     pub bytes: Buffer,
     /// How much they are.
     pub written: Written,
+    /// Which dead letters are among them; not more than some contracts'.
+    pub letters: Letters,
 }
 
 /// See the module's documentation.
@@ -54,6 +69,8 @@ pub struct Sink {
     /// How many entries to leave out still.
     skip: u64,
     written: Written,
+    letters: Letters,
+    kind: Kind,
     /// Where the event being written begins, with its command.
     start: usize,
     /// Where its JSON begins.
@@ -144,6 +161,8 @@ impl Sink {
             framing,
             skip: 0,
             written: Written::default(),
+            letters: Letters::new(),
+            kind: Kind::Action,
             start: 0,
             json: 0,
             event_id: 0..0,
@@ -157,6 +176,7 @@ impl Sink {
             let next = self.out.another();
             self.cut(next);
         }
+        self.kind = head.kind;
         self.start = self.out.len();
         if let Framing::Stream(stream) = &self.framing {
             self.out.extend_from_slice(&stream.events);
@@ -188,6 +208,7 @@ impl Sink {
             self.fail(failure);
         }
         self.written.entries += 1;
+        self.written.counts.kinds[self.kind as usize] += 1;
         match &mut self.framing {
             Framing::Lines => self.out.push(b'\n'),
             Framing::Stream(stream) => {
@@ -201,13 +222,18 @@ impl Sink {
 
     #[cold]
     fn fail(&mut self, failure: &Failure<'_>) {
-        match failure.reason {
-            super::Reason::NoAbi => self.written.no_abi += 1,
-            _ => self.written.failures += 1,
-        }
+        let counts = &mut self.written.counts;
+        counts.failures[failure.reason as usize] += 1;
         let Framing::Stream(stream) = &mut self.framing else { return };
         if !failure.dead_letter {
             return;
+        }
+        counts.letters[failure.reason as usize] += 1;
+        let known = self.letters.len();
+        match self.letters.iter_mut().find(|of| (of.0, of.1) == (failure.contract, failure.reason)) {
+            Some((_, _, count)) => *count += 1,
+            None if known < LETTERS_OF => self.letters.push((failure.contract, failure.reason, 1)),
+            None => {}
         }
         let (event_id, json) = (&self.out[self.event_id.clone()], &self.out[self.json..]);
         let letters = &mut stream.letters;
@@ -247,7 +273,7 @@ impl Sink {
             self.written.commands += std::mem::take(&mut stream.letter_commands) + 1;
         }
         let (bytes, written) = (std::mem::replace(&mut self.out, next), std::mem::take(&mut self.written));
-        self.full.push(Chunk { bytes, written });
+        self.full.push(Chunk { bytes, written, letters: std::mem::take(&mut self.letters) });
     }
 
     /// What was written: at least one chunk, and one alone of lines.
@@ -258,6 +284,9 @@ impl Sink {
 }
 
 const LETTER_FIELDS: usize = 9;
+
+/// Dead letters of so many contracts and reasons at most are told apart in a chunk.
+const LETTERS_OF: usize = 32;
 
 /// Writes the length of the JSON behind `json` into the zeros before it, making room or closing up
 /// where it has not `digits` digits.

@@ -21,7 +21,9 @@ impl History {
             .chain(plan.setabis.iter().map(|set| set.account))
             .chain(plan.account_rows.iter().map(|(name, _)| *name));
         let (mut missing, mut due) = (FxHashSet::default(), FxHashSet::default());
+        let mut needed = 0;
         for name in names {
+            needed += 1;
             match (self.changed.get(&name), self.settled.peek(&name)) {
                 (Some(held), _) if held.known.is_due(num) => due.insert(name),
                 (None, Some(known)) if known.is_due(num) => missing.insert(name),
@@ -29,6 +31,9 @@ impl History {
                 _ => false,
             };
         }
+        let read = (missing.len() + due.len()) as u64;
+        self.counts.misses += read;
+        self.counts.hits += u64::saturating_sub(needed, read);
         if !due.is_empty() {
             self.load_again(num, &due.into_iter().collect::<Vec<_>>()).await?;
         }
@@ -152,13 +157,12 @@ impl History {
 
     /// The contract's current ABI, waiting until the chain API answers.
     async fn ask_chain_api(&self, name: Name) -> Option<Arc<Version>> {
-        let Fallback::ChainApi { api, backoff } = &self.fallback else { return None };
+        let Fallback::ChainApi { api, backoff, waiting } = &self.fallback else { return None };
         let mut backoff = Backoff::new(backoff.clone(), None);
-        let mut waiting = false;
         loop {
             match api.raw_abi(name).await {
                 Ok(answer) => {
-                    if waiting {
+                    if waiting.send_replace(None).is_some() {
                         info!("the chain API answers again");
                     }
                     return match answer {
@@ -167,11 +171,11 @@ impl History {
                         RawAbi::UnknownAccount => None,
                     };
                 }
-                Err(error) if !waiting => {
-                    waiting = true;
-                    warn!(contract = %name, %error, "waiting for the chain API: an ABI is needed that is not in the history");
+                Err(error) => {
+                    waiting.send_replace(Some(format!(
+                        "the ABI of `{name}` is needed, which is not in the history: {error}"
+                    )));
                 }
-                Err(_) => {}
             }
             tokio::time::sleep(backoff.next_wait().unwrap_or_default()).await;
         }

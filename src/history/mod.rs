@@ -62,6 +62,8 @@ pub enum Fallback {
         api: ChainApi,
         /// Waits between tries while it is down.
         backoff: Vec<Duration>,
+        /// Told why it is being waited for, while it is.
+        waiting: watch::Sender<Option<String>>,
     },
     /// Stop.
     Fail,
@@ -118,8 +120,22 @@ pub struct History {
     said_unknown: FxHashSet<Name>,
     /// The ABI sequence that each contract's next action must have.
     sequences: FxHashMap<Name, u32>,
-    /// How often that was not so.
-    sequence_gaps: u64,
+    counts: AbiCounts,
+    /// How much of that was taken by [`History::take_counts`].
+    taken: AbiCounts,
+}
+
+/// What the history counts of itself, for those who watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AbiCounts {
+    /// Histories of contracts that a block needed and that were in memory.
+    pub hits: u64,
+    /// Those that had to be read.
+    pub misses: u64,
+    /// Versions learned.
+    pub learned: u64,
+    /// Versions missed, by the receipts' count of them.
+    pub sequence_gaps: u64,
 }
 
 /// A contract in [`History::changed`].
@@ -159,7 +175,8 @@ impl History {
             unknown: FxHashSet::default(),
             said_unknown: FxHashSet::default(),
             sequences: FxHashMap::default(),
-            sequence_gaps: 0,
+            counts: AbiCounts::default(),
+            taken: AbiCounts::default(),
         }
     }
 
@@ -183,6 +200,7 @@ impl History {
         let mut learned = self.learn(num, plan);
         self.ask_for_missing(num, plan, &mut learned).await?;
         self.check_sequences(num, plan);
+        self.counts.learned += learned.len() as u64;
         let mut contracts = FxHashMap::default();
         contracts.reserve(plan.contracts.len());
         for (&name, contract) in &plan.contracts {
@@ -251,7 +269,18 @@ impl History {
 
     /// How many ABI versions were missed, by the receipts' count of them.
     pub fn sequence_gaps(&self) -> u64 {
-        self.sequence_gaps
+        self.counts.sequence_gaps
+    }
+
+    /// What was counted since the last time.
+    pub fn take_counts(&mut self) -> AbiCounts {
+        let (now, before) = (self.counts, std::mem::replace(&mut self.taken, self.counts));
+        AbiCounts {
+            hits: now.hits - before.hits,
+            misses: now.misses - before.misses,
+            learned: now.learned - before.learned,
+            sequence_gaps: now.sequence_gaps - before.sequence_gaps,
+        }
     }
 
     /// Says once that a contract's events are published undecoded; the first few by name.
@@ -311,7 +340,7 @@ impl History {
             plan.setabis.iter().filter(|set| set.account == name && set.global_sequence <= at).count() as u32;
         let expected = before.map_or(found, |before| before.saturating_add(set));
         if found > expected {
-            self.sequence_gaps += u64::from(found - expected);
+            self.counts.sequence_gaps += u64::from(found - expected);
             warn!(contract = %name, block = num, expected, found, "an ABI was set that this history has not seen");
         }
         found.saturating_sub(set)

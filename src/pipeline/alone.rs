@@ -1,5 +1,6 @@
 //! Publishing dead letters again where no parser runs: with the lease, and in the parser's own transactions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -101,7 +102,7 @@ impl Alone {
         }
         let (units, mut received) = mpsc::channel(1);
         let (progress, mut committed) = watch::channel(Progress::default());
-        let settings = self.settings.writer(&self.keys, &self.lease);
+        let settings = self.settings.writer(&self.keys, &self.lease, Arc::default());
         let mut last_entry = checkpoint.stream_id;
         let mut writing = Task::spawn(async move {
             writer::run(connection, &settings, &checkpoint, &mut received, &progress).await

@@ -1,11 +1,11 @@
 //! Decodes the parts of blocks, large ones on the decoding threads, and hands the results, in order, to the writer.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::intake::Ready;
-use super::stats::Stats;
 use crate::abi::Deserializer;
 use crate::block::Checksum;
 use crate::chain::Fork;
@@ -13,8 +13,10 @@ use crate::dead_letters::requests::Batch;
 use crate::event::{Block, EntryIds, Sink, write_block, write_fork};
 use crate::history::Version;
 use crate::keys::Keys;
+use crate::monitor::Monitor;
 use crate::name::Name;
-use crate::publish::{Buffers, EntryId, Unit};
+use crate::publish::Buffers;
+use crate::publish::unit::{EntryId, Tally, Timing, Unit};
 use crate::resp;
 
 /// Decoded data in JSON takes about so many times the bytes of a part.
@@ -68,8 +70,8 @@ pub struct Shared {
     pub chain_id: Checksum,
     /// Whether a `block` event closes each.
     pub block_events: bool,
-    /// Where what could not be decoded is counted.
-    pub stats: Arc<Stats>,
+    /// Who is told how it goes.
+    pub monitor: Arc<Monitor>,
     /// What the commands are written into.
     pub buffers: Buffers,
 }
@@ -131,7 +133,12 @@ impl Dispatch {
     }
 
     /// Has a block decoded and published. `frame` is given back when its bytes are no longer needed.
-    pub async fn block(&mut self, ready: Ready, frame: OwnedSemaphorePermit) -> Result<(), WriterGone> {
+    pub async fn block(
+        &mut self,
+        ready: Ready,
+        frame: OwnedSemaphorePermit,
+        received: Instant,
+    ) -> Result<(), WriterGone> {
         let mut ids = self.ids(ready.position.num);
         let compiled = ready.block.style.deserializer != Deserializer::Abieos;
         let job = Arc::new(Job { ready, _frame: frame, shared: self.shared.clone() });
@@ -165,15 +172,19 @@ impl Dispatch {
             if entries > 0 {
                 self.last_entry = start.after(entries - 1).first_id().or(self.last_entry);
             }
-            let share = Share { part, from: from + done, skip: done, last, before, ids: start, bytes };
+            let share =
+                Share { part, from: from + done, skip: done, last, before, ids: start, bytes, received };
+            let (queued, waiting) = (Instant::now(), self.shared.monitor.metrics.decoding.join());
             let decoding = if planned_bytes <= INLINE_BYTES && compiled {
-                Decoding::Done(job.units(share, permit))
+                Decoding::Done(job.units(share, permit, queued))
             } else {
                 let (decoded, decoding) = oneshot::channel();
                 let job = job.clone();
                 self.pool.spawn(move || {
+                    let units = job.units(share, permit, queued);
+                    drop(waiting);
                     // Nobody waits for it any more when the writer has stopped.
-                    let _ = decoded.send(job.units(share, permit));
+                    let _ = decoded.send(units);
                 });
                 Decoding::Running(decoding)
             };
@@ -210,6 +221,7 @@ impl Dispatch {
                     last_entry: self.last_entry,
                     first_published: job.ready.first_published,
                     permit: Some(permit),
+                    tally: Tally::default(),
                 };
                 self.queue.send(Decoding::Done(vec![unit])).await.map_err(|_| WriterGone)?;
             }
@@ -301,6 +313,8 @@ struct Share {
     last: bool,
     before: Commands,
     ids: EntryIds,
+    /// When the block came.
+    received: Instant,
     /// About how many bytes its commands will have.
     bytes: usize,
 }
@@ -309,7 +323,8 @@ struct Share {
 
 impl Job {
     /// Decodes a part. It is one unit, or several where it comes out large.
-    fn units(&self, share: Share, permit: OwnedSemaphorePermit) -> Vec<Unit> {
+    fn units(&self, share: Share, permit: OwnedSemaphorePermit, queued: Instant) -> Vec<Unit> {
+        let begun = Instant::now();
         let ready = &self.ready;
         let block: &Block = &ready.block;
         let fork = ready.fork.as_ref().filter(|_| share.part == 0).map(|(fork, _)| fork);
@@ -334,7 +349,6 @@ impl Job {
         let mut units: Vec<Unit> = Vec::with_capacity(count);
         for (i, chunk) in chunks.into_iter().enumerate() {
             let written = chunk.written;
-            self.shared.stats.undecoded(written.failures + written.no_abi);
             if written.entries > 0 {
                 last_entry = ids.after(written.entries - 1).first_id();
                 // The fork event is none of the block's own entries.
@@ -353,10 +367,19 @@ impl Job {
                 last_entry,
                 first_published: ready.first_published,
                 permit: None,
+                tally: Tally {
+                    counts: written.counts,
+                    letters: chunk.letters,
+                    block_time_ms: block.plan.header.time_ms(),
+                    timing: None,
+                    waiting: Some(self.shared.monitor.metrics.decoded.join()),
+                },
             });
         }
         if let Some(unit) = units.last_mut() {
             unit.permit = Some(permit);
+            let decoding = begun.elapsed();
+            unit.tally.timing = Some(Timing { received: share.received, queued, decoding });
         }
         units
     }

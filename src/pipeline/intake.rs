@@ -10,7 +10,7 @@ use crate::block::{Checksum, Position};
 use crate::chain::{Chain, Fork, Link};
 use crate::event::{Block, Envelope, ShipTypes, Style};
 use crate::filter::Filter;
-use crate::history::{History, HistoryError, Version};
+use crate::history::{AbiCounts, History, HistoryError, Version};
 use crate::name::Name;
 use crate::plan::{Plan, PlanError, Selection};
 use crate::ship::message::{BlockResult, StatusResult};
@@ -160,6 +160,11 @@ impl Intake {
     /// Tells that blocks up to there are published and irreversible.
     pub fn settle(&mut self, block: u32) {
         self.history.settle(block);
+    }
+
+    /// What the ABI history has counted since the last time.
+    pub fn take_counts(&mut self) -> AbiCounts {
+        self.history.take_counts()
     }
 
     /// Takes a block; `None` where it is one that was published already.

@@ -11,7 +11,6 @@ mod intake;
 mod replays;
 mod session;
 mod settings;
-mod stats;
 mod waiting;
 
 use std::collections::{BTreeMap, HashSet};
@@ -28,11 +27,13 @@ use crate::chain::Chain;
 use crate::config::Config;
 use crate::history::{History, Store, edits};
 use crate::keys::Keys;
+use crate::monitor::Monitor;
 use crate::publish::writer::{self, Progress};
 use crate::publish::{Buffers, Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
 use crate::ship::connection::Connection;
 use crate::ship::node::{ExpectedChain, Node};
 use crate::shutdown::Shutdown;
+use crate::state::State;
 use crate::trim;
 use dispatch::{Decoding, Dispatch, Shared, forward};
 use ended::{TurnError, writer_ended};
@@ -46,7 +47,6 @@ pub use alone::{Alone, Server as ReplayServer};
 pub use ended::RunError;
 pub use intake::{Intake, IntakeError, Ready};
 pub use settings::{node_options, overrides, selection, style};
-pub use stats::{Snapshot, Stats};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
 const QUEUE: usize = 256;
@@ -65,14 +65,21 @@ pub fn check(config: &Config) -> Result<(), RunError> {
     Settings::new(config).map(drop)
 }
 
+/// The Redis of the configuration.
+pub fn server(config: &Config) -> Result<Server, RunError> {
+    let password = config.redis.password.as_ref().map(|password| password.expose());
+    Server::new(config.redis.url.as_str(), password).map_err(|error| RunError::Unfit(error.to_string()))
+}
+
 /// Reads, decodes and publishes until the last block of the configuration, or until told to stop.
-pub async fn run(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Result<(), RunError> {
+pub async fn run(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -> Result<(), RunError> {
     let limit = async {
         shutdown.requested().await;
+        monitor.stopping();
         tokio::time::sleep(STOP_LIMIT).await;
     };
     tokio::select! {
-        ended = pipeline(config, stats, shutdown) => ended,
+        ended = pipeline(config, monitor.clone(), shutdown) => ended,
         () = limit => {
             warn!("not all that was in flight could be published: the next start goes on from the checkpoint");
             Ok(())
@@ -80,15 +87,18 @@ pub async fn run(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Res
     }
 }
 
-async fn pipeline(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Result<(), RunError> {
+async fn pipeline(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -> Result<(), RunError> {
     let settings = Settings::new(config)?;
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(config.worker_pool.max_threads)
         .thread_name(|i| format!("decode-{i}"))
         .build()
         .map_err(|error| RunError::Failed(format!("the decoding threads cannot be started: {error}")))?;
-    let mut redis = Waiting::new(config);
+    let mut redis = Waiting::new(config, monitor.clone());
     let mut node = settings.node();
+    let listener = monitor.clone();
+    node.tell(move |faults| listener.set(State::WaitingForNode, faults));
+    monitor.set(State::Connecting, "");
     if config.chain.id.is_none() {
         // With several endpoints one of them may be on another chain than what was published.
         let known = tokio::select! {
@@ -103,18 +113,19 @@ async fn pipeline(config: &Config, stats: Arc<Stats>, shutdown: &Shutdown) -> Re
         () = shutdown.requested() => return Ok(()),
     };
     let chain_id = first.chain_id();
+    monitor.chain(chain_id);
     node.expect_chain(ExpectedChain::published(chain_id));
     let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
     let mut pipeline = Pipeline {
         config,
-        lease: Lease::new(&keys),
+        lease: Lease::with_token(&keys, monitor.instance().to_owned()),
         keys,
         chain_id,
         node,
         settings,
         pool: Arc::new(pool),
-        stats,
-        progress: watch::channel(Progress::default()).0,
+        progress: monitor.progress.clone(),
+        monitor,
         said: checks::Said::default(),
     };
     let mut first = Some(first);
@@ -146,7 +157,7 @@ struct Pipeline<'a> {
     lease: Lease,
     node: Node,
     pool: Arc<rayon::ThreadPool>,
-    stats: Arc<Stats>,
+    monitor: Arc<Monitor>,
     progress: watch::Sender<Progress>,
     /// What was said about how Redis is set up.
     said: checks::Said,
@@ -161,6 +172,7 @@ impl Pipeline<'_> {
         shutdown: &Shutdown,
     ) -> Result<Turn, TurnError> {
         let server = self.settings.server.clone();
+        let monitor = self.monitor.clone();
         let begun = tokio::select! {
             begun = self.begin(&server) => begun?,
             () = shutdown.requested() => return Ok(Turn::Done),
@@ -180,13 +192,9 @@ impl Pipeline<'_> {
             ))));
         }
         redis.over();
+        monitor.leading(true);
         let ended = self.publish(first, checkpoint, connection, &server, shutdown).await;
-        {
-            let progress = self.progress.borrow();
-            if let Some(block) = progress.block {
-                self.stats.published(block.num, progress.entries);
-            }
-        }
+        monitor.leading(false);
         let again = match &ended {
             Err(TurnError::Redis(failure) | TurnError::Feed(FeedError::Redis(failure))) => {
                 failure.is_transient()
@@ -208,7 +216,9 @@ impl Pipeline<'_> {
         let mut control = server.connect_control().await?;
         let found = checks::look(&mut control, &self.keys, self.settings.stream_cap).await?;
         self.said.say(&found);
-        startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, |_| ())
+        self.monitor.metrics.set_checks(&found);
+        let held_by = |holder: &str| self.monitor.set(State::Standby, format!("{holder} holds the lease"));
+        startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, held_by)
             .await
     }
 
@@ -258,7 +268,7 @@ impl Pipeline<'_> {
         let (queue, decoding) = mpsc::channel::<Decoding>(QUEUE);
         let progress = self.progress.clone();
         let writing = {
-            let settings = self.settings.writer(&self.keys, &self.lease);
+            let settings = self.settings.writer(&self.keys, &self.lease, self.monitor.clone());
             let (checkpoint, progress) = (checkpoint.clone(), progress.clone());
             async move { writer::run(connection, &settings, &checkpoint, &mut received, &progress).await }
         };
@@ -271,6 +281,7 @@ impl Pipeline<'_> {
         let _looking = Task::spawn(replays::look(server.clone(), self.keys.clone(), asked.clone()));
 
         if let Some(block) = checkpoint.block {
+            self.monitor.resumed(block.num);
             match self.settings.range.start {
                 // Said at the start only: later on the checkpoint is this run's own.
                 Some(start) if first.is_some() => info!(
@@ -279,7 +290,6 @@ impl Pipeline<'_> {
                 ),
                 _ => info!(block = block.num, id = %block.id, "going on behind the checkpoint"),
             }
-            self.stats.published(block.num, self.progress.borrow().entries);
             let complete = if checkpoint.part.is_some() { block.num.saturating_sub(1) } else { block.num };
             if self.config.stop_block.is_some_and(|stop| complete >= stop) {
                 info!(block = complete, "the last block asked for is published already");
@@ -322,9 +332,8 @@ impl Pipeline<'_> {
     fn trimming(&self, server: &Server) -> Option<impl Future<Output = ()> + Send + 'static> {
         let policy = self.settings.trim.clone()?;
         let (server, keys, stream_ids) = (server.clone(), self.keys.clone(), self.settings.stream_ids);
-        let progress = self.progress.subscribe();
+        let (progress, status) = (self.progress.subscribe(), self.monitor.trim.clone());
         Some(async move {
-            let status = watch::Sender::new(trim::Status::default());
             trim::run(&server, &keys, &policy, stream_ids, progress, &status).await;
         })
     }
@@ -339,8 +348,8 @@ impl Pipeline<'_> {
     ) -> Result<Feed<'_>, TurnError> {
         let mut store = Store::connect(server, Arc::new(self.keys.clone())).await?;
         let reversible: BTreeMap<_, _> = store.reversible().await.map_err(FeedError::from)?;
-        let mut history =
-            History::new(Some(store), self.settings.fallback(), self.settings.overrides.clone(), reversible);
+        let fallback = self.settings.fallback(self.monitor.chain_api.clone());
+        let mut history = History::new(Some(store), fallback, self.settings.overrides.clone(), reversible);
         history.notice(edits);
         let part = checkpoint.block.zip(checkpoint.part);
         let mut chain = Chain::new(&checkpoint.positions, checkpoint.first_block, part);
@@ -350,7 +359,7 @@ impl Pipeline<'_> {
             keys: self.keys.clone(),
             chain_id: self.chain_id,
             block_events: selection.blocks,
-            stats: self.stats.clone(),
+            monitor: self.monitor.clone(),
             buffers: Buffers::default(),
         };
         let half = (self.config.max_in_flight_bytes / 2) as usize;
@@ -375,7 +384,7 @@ impl Pipeline<'_> {
             ),
             hold: Hold::new(self.config.confirmations),
             progress: self.progress.subscribe(),
-            stats: self.stats.clone(),
+            monitor: self.monitor.clone(),
             frames: Arc::new(Semaphore::new(frames_kib as usize)),
             frames_kib,
             gaps: Backoff::new(self.config.reconnect.backoff.clone(), None),

@@ -3,6 +3,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{Semaphore, watch};
 use tracing::{info, warn};
@@ -11,16 +12,17 @@ use super::dispatch::{Dispatch, WriterGone};
 use super::hold::Hold;
 use super::intake::{Intake, IntakeError};
 use super::replays::Replays;
-use super::stats::Stats;
 use crate::abi::BadAbi;
 use crate::backoff::Backoff;
 use crate::config::StartBlock;
 use crate::history::{HistoryError, StoreError};
+use crate::monitor::Monitor;
 use crate::publish::Failure;
 use crate::publish::writer::Progress;
 use crate::ship::connection::{Acks, Connection, Frame};
 use crate::ship::node::{Node, NodeError};
 use crate::ship::start::{StartError, check_start, first_available};
+use crate::state::State;
 
 /// What is read, and from where to where.
 pub struct Range {
@@ -87,7 +89,7 @@ pub struct Feed<'a> {
     pub replays: Replays,
     pub hold: Hold<usize>,
     pub progress: watch::Receiver<Progress>,
-    pub stats: Arc<Stats>,
+    pub monitor: Arc<Monitor>,
     /// Bounds the bytes of frames that are not decoded yet, in KiB. Those held back come on top.
     pub frames: Arc<Semaphore>,
     pub frames_kib: u32,
@@ -109,27 +111,47 @@ impl Feed<'_> {
                 Some(connection) => connection,
                 None => self.connect().await?,
             };
+            self.monitor.chain(connection.chain_id());
             let endpoint = connection.endpoint().clone();
             match self.read(connection).await {
                 Ok(()) => return Ok(()),
-                Err(Lost::Again(error)) => self.node.lost(&endpoint, &error),
+                Err(Lost::Again(error)) => {
+                    self.monitor.disconnected(format!("the connection to {endpoint} was lost: {error}"));
+                }
                 Err(Lost::Gap(error)) => {
-                    if self.gaps.attempts() == 0 {
-                        warn!(endpoint = %endpoint, %error, "asking the node again from the last block published");
-                    }
+                    let reason = format!("asking the node again from the last block published: {error}");
+                    self.monitor.stuck(State::WaitingForNode, reason);
                     tokio::time::sleep(self.gaps.next_wait().unwrap_or_default()).await;
                 }
                 Err(Lost::Unusable(error)) => {
                     self.useless.insert(endpoint.to_string());
                     if self.useless.len() >= self.node.options().endpoints.len() {
-                        return Err(error);
+                        self.wait_for_another_fork(error).await?;
+                    } else {
+                        warn!(endpoint = %endpoint, %error, "this node cannot be used: trying the next one");
+                        self.monitor.disconnected(format!("{endpoint} cannot be used: {error}"));
                     }
-                    warn!(endpoint = %endpoint, %error, "this node cannot be used: trying the next one");
                 }
                 Err(Lost::Over(error)) => return Err(error),
             }
             self.hold.clear();
         }
+    }
+
+    /// No node can be used. One that is on another fork than what was published may come back from it: it is asked again
+    /// now and then. In any other case `error` is the end.
+    async fn wait_for_another_fork(&mut self, error: FeedError) -> Result<(), FeedError> {
+        if !matches!(error, FeedError::Intake(IntakeError::TooDeep { .. })) {
+            return Err(error);
+        }
+        self.monitor.stuck(State::ForkTooDeep, error.to_string());
+        let attempts = self.node.options().max_attempts;
+        if attempts.is_some_and(|most| self.gaps.attempts() >= u64::from(most)) {
+            return Err(error);
+        }
+        tokio::time::sleep(self.gaps.next_wait().unwrap_or_default()).await;
+        self.useless.clear();
+        Ok(())
     }
 
     /// Connects. Meanwhile dead letters can be published again.
@@ -149,7 +171,7 @@ impl Feed<'_> {
     /// Reads one connection.
     async fn read(&mut self, connection: Connection) -> Result<(), Lost> {
         let status = connection.status().clone();
-        self.stats.head(status.head.num);
+        self.monitor.head(status.head.num, status.last_irreversible.num);
         let unusable = |error| Lost::Unusable(FeedError::Start(error));
         let (start, positions, asked) = match self.intake.chain().resume() {
             Some((start, positions)) => (start, positions, None),
@@ -180,13 +202,26 @@ impl Feed<'_> {
                 "the node's head is below the next block: waiting until it is there"
             );
         }
-        info!(endpoint = %connection.endpoint(), start, head = status.head.num, "reading blocks");
+        if !self.monitor.is_stuck() {
+            info!(endpoint = %connection.endpoint(), start, head = status.head.num, "reading blocks");
+        }
+        let endpoint = connection.endpoint().to_string();
         let (mut frames, acks) = connection.request(start, stop, &positions).await.map_err(Lost::Again)?;
+        self.monitor.reading(endpoint);
+        let mut asked = Instant::now();
         let mut due = Due { results: VecDeque::new(), acks };
         loop {
             tokio::select! {
                 frame = frames.next() => match frame {
-                    Ok(frame) => if self.take(frame, &mut due).await? { return Ok(()) },
+                    Ok(frame) => {
+                        let (status, waited) = (&frame.result, asked.elapsed());
+                        let (head, irreversible) = (status.head.num, status.last_irreversible.num);
+                        self.monitor.received(frame.bytes.len(), head, irreversible, waited);
+                        if self.take(frame, &mut due).await? {
+                            return Ok(());
+                        }
+                        asked = Instant::now();
+                    }
                     Err(error) if error.is_fatal() => return Err(Lost::Unusable(FeedError::Node(error))),
                     Err(error) => return Err(Lost::Again(error)),
                 },
@@ -204,19 +239,22 @@ impl Feed<'_> {
     /// Takes a result; says whether the last block is handed on.
     async fn take(&mut self, frame: Frame, due: &mut Due) -> Result<bool, Lost> {
         let Frame { bytes, result } = frame;
-        self.stats.head(result.head.num);
         if result.this_block.is_none() {
-            self.stats.no_block();
+            self.monitor.metrics.no_block.inc();
             due.acks.ack(1);
             return Ok(false);
         }
         let dropped = self.hold.push(result, bytes.len());
         due.acks.ack(dropped);
         while let Some((result, bytes)) = self.hold.pop() {
+            let received = Instant::now();
             // Not before: frames held back give nothing free until others come.
             let kib = ((bytes >> 10) as u32).clamp(1, self.frames_kib);
             let permit = self.frames.clone().acquire_many_owned(kib).await.map_err(|_| over(WriterGone))?;
-            let Some(ready) = self.intake.take(&result).await.map_err(lost)? else {
+            let begun = Instant::now();
+            let ready = self.intake.take(&result).await.map_err(lost)?;
+            self.monitor.metrics.add_abi(&self.intake.take_counts());
+            let Some(ready) = ready else {
                 due.acks.ack(1);
                 continue;
             };
@@ -224,7 +262,7 @@ impl Feed<'_> {
             self.gaps.reset();
             let taken = ready.position.num;
             let settled = taken.min(ready.last_irreversible);
-            self.stats.taken(&ready);
+            self.monitor.taken(&ready, begun.elapsed());
             if let Some((fork, _)) = &ready.fork {
                 info!(
                     common = fork.common,
@@ -234,7 +272,7 @@ impl Feed<'_> {
                     "a fork: the node has taken blocks back"
                 );
             }
-            self.dispatch.block(ready, permit).await.map_err(over)?;
+            self.dispatch.block(ready, permit, received).await.map_err(over)?;
             self.replays.in_part = false;
             due.results.push_back(DueResult { blocks: self.blocks_before + self.dispatch.blocks(), settled });
             if self.range.stop.is_some_and(|stop| taken >= stop) {
@@ -253,9 +291,6 @@ impl Feed<'_> {
             // By what was irreversible then: of what comes later, a fork may not be published yet.
             self.intake.settle(result.settled);
             count += 1;
-        }
-        if let Some(block) = progress.block {
-            self.stats.published(block.num, progress.entries);
         }
         due.acks.ack(count);
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 
 use super::RunError;
 use super::session::Range;
@@ -14,6 +15,7 @@ use crate::event::Style;
 use crate::hex;
 use crate::history::{Fallback, Override, Says, Since, Version};
 use crate::keys::Keys;
+use crate::monitor::Monitor;
 use crate::plan::Selection;
 use crate::publish::{Lease, Server, StreamIds, writer};
 use crate::ship::endpoint::Endpoint;
@@ -49,8 +51,6 @@ impl Settings {
     /// Takes the configuration apart.
     pub fn new(config: &Config) -> Result<Settings, RunError> {
         let unfit = |error: &dyn std::fmt::Display| RunError::Unfit(error.to_string());
-        let password = config.redis.password.as_ref().map(|password| password.expose());
-        let server = Server::new(config.redis.url.as_str(), password).map_err(|error| unfit(&error))?;
         let chain_api = match (&config.chain.url, config.abi_fallback) {
             (Some(url), AbiFallback::RpcCurrent) => {
                 Some(ChainApi::new(url, config.ship.timeout).map_err(|error| unfit(&error))?)
@@ -58,7 +58,7 @@ impl Settings {
             _ => None,
         };
         Ok(Settings {
-            server,
+            server: super::server(config)?,
             stream_ids: config.stream_ids.into(),
             selection: selection(config),
             style: style(config),
@@ -88,11 +88,11 @@ impl Settings {
     }
 
     /// What to do about contracts without a known ABI.
-    pub fn fallback(&self) -> Fallback {
+    pub fn fallback(&self, waiting: watch::Sender<Option<String>>) -> Fallback {
         match (&self.chain_api, self.abi_fallback) {
             (_, AbiFallback::Fail) => Fallback::Fail,
             (Some(api), AbiFallback::RpcCurrent) => {
-                Fallback::ChainApi { api: api.clone(), backoff: self.backoff.clone() }
+                Fallback::ChainApi { api: api.clone(), backoff: self.backoff.clone(), waiting }
             }
             (None, AbiFallback::RpcCurrent) => Fallback::Publish,
         }
@@ -104,7 +104,7 @@ impl Settings {
     }
 
     /// How the writer works.
-    pub fn writer(&self, keys: &Keys, lease: &Lease) -> writer::Settings {
+    pub fn writer(&self, keys: &Keys, lease: &Lease, monitor: Arc<Monitor>) -> writer::Settings {
         writer::Settings {
             keys: keys.clone(),
             token: lease.token().to_owned(),
@@ -112,6 +112,7 @@ impl Settings {
             selection: self.selection_mark(),
             pause_at: self.pause_at,
             reply_limit: REPLY_LIMIT,
+            monitor,
         }
     }
 }

@@ -1,45 +1,45 @@
 //! Waiting for Redis.
 
-use tracing::{info, warn};
+use std::sync::Arc;
 
 use super::ended::RunError;
 use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::keys::Keys;
+use crate::monitor::Monitor;
 use crate::publish::{Failure, Server, startup};
 use crate::ship::node::ExpectedChain;
+use crate::state::State;
 
 /// Waits between tries to go on with Redis.
 pub(super) struct Waiting {
     /// How long; it begins anew where something was published in between.
     pub backoff: Backoff,
-    /// What is waited for, as it was said.
-    reason: Option<String>,
+    monitor: Arc<Monitor>,
+    /// What is waited for; none while nothing is.
+    waiting: Option<State>,
 }
 
 // === impl Waiting ===
 
 impl Waiting {
     /// Nothing is waited for yet.
-    pub fn new(config: &Config) -> Waiting {
+    pub fn new(config: &Config, monitor: Arc<Monitor>) -> Waiting {
         let reconnect = &config.reconnect;
-        Waiting { backoff: Backoff::new(reconnect.backoff.clone(), reconnect.max_attempts), reason: None }
+        let backoff = Backoff::new(reconnect.backoff.clone(), reconnect.max_attempts);
+        Waiting { backoff, monitor, waiting: None }
     }
 
     /// Waits after a failure; an error if trying again is no use.
     pub async fn wait(&mut self, failure: Failure) -> Result<(), RunError> {
-        match failure {
+        let state = match failure {
             Failure::Unfit(text) => return Err(RunError::Unfit(text)),
             Failure::Fatal(text) => return Err(RunError::Failed(text)),
-            Failure::LostLease { .. } => warn!(reason = %failure, "writing has stopped"),
-            _ => {
-                let reason = failure.to_string();
-                if self.reason.as_ref() != Some(&reason) {
-                    warn!(reason, "waiting for Redis");
-                    self.reason = Some(reason);
-                }
-            }
-        }
+            Failure::LostLease { holder: Some(_) } => State::Standby,
+            _ => State::WaitingForRedis,
+        };
+        self.monitor.set(state, failure.to_string());
+        self.waiting = Some(state);
         let Some(wait) = self.backoff.next_wait() else {
             let attempts = self.backoff.attempts();
             return Err(RunError::Failed(format!("gave up after {attempts} attempts: {failure}")));
@@ -48,10 +48,15 @@ impl Waiting {
         Ok(())
     }
 
-    /// Redis answers: says so if it was waited for.
+    /// Redis answers, and the lease is held: says so if it was waited for.
     pub fn over(&mut self) {
-        if self.reason.take().is_some() {
-            info!("Redis is back");
+        match self.waiting.take() {
+            None => {}
+            Some(State::Standby) => self.monitor.disconnected("the lease is free again"),
+            Some(_) => {
+                self.monitor.metrics.redis_reconnects.inc();
+                self.monitor.disconnected("Redis is back");
+            }
         }
     }
 

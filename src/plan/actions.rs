@@ -113,6 +113,7 @@ impl Plan {
             let contract = self.contracts.entry(run[0].account).or_default();
             while events.next_if(|&event| event < end).is_some() {
                 contract.decoded = true;
+                contract.events += 1;
             }
             for action in run {
                 contract.note_sequence(action.receipt.global_sequence, action.receipt.abi_sequence);

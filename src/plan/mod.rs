@@ -145,6 +145,8 @@ pub struct Part {
 pub struct Contract {
     /// Whether an event needs its ABI.
     pub decoded: bool,
+    /// How many events it has.
+    pub events: u32,
     /// The first and the last action's global sequence and its receipt's `abiSequence`.
     pub abi_sequence: Option<[(u64, u32); 2]>,
 }
@@ -231,6 +233,14 @@ impl Plan {
 
     fn contract(&mut self, name: Name) -> &mut Contract {
         self.contracts.entry(name).or_default()
+    }
+}
+
+impl Contract {
+    /// So many of its rows are events.
+    fn has_rows(&mut self, count: u32) {
+        self.decoded = true;
+        self.events += count;
     }
 }
 

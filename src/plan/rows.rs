@@ -4,6 +4,7 @@ use rustc_hash::FxHashSet;
 
 use super::{EVENT_BYTES, Plan, RowRun, Selection, Table};
 use crate::cursor::{Cursor, CursorError};
+use crate::name::Name;
 use crate::ship::protocol::Protocol;
 use crate::walk::{AccountRow, ContractRow, Row, Rows, tables};
 
@@ -117,7 +118,8 @@ impl Plan {
         mut runs: Runs<'a, '_>,
         removed: &mut FxHashSet<RowKey>,
     ) -> Result<Rows<'a>, CursorError> {
-        let mut known = None;
+        // Rows of one contract mostly stand together.
+        let mut together: Option<(Name, u32)> = None;
         while let Some((at, row)) = runs.next()? {
             let ContractRow { code, scope, table, .. } =
                 ContractRow::read(row.data).map_err(|e| in_row(at, &e))?;
@@ -128,10 +130,17 @@ impl Plan {
             if !row.present {
                 removed.insert(TableKind::ContractRow.key(row.data)?);
             }
-            if known != Some(code) {
-                known = Some(code);
-                self.contract(code).decoded = true;
+            match &mut together {
+                Some((of, count)) if *of == code => *count += 1,
+                _ => {
+                    if let Some((of, count)) = together.replace((code, 1)) {
+                        self.contract(of).has_rows(count);
+                    }
+                }
             }
+        }
+        if let Some((of, count)) = together {
+            self.contract(of).has_rows(count);
         }
         Ok(runs.finish())
     }

@@ -37,9 +37,13 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A claim with a token of its own: `HOST:PROCESS:RANDOM`.
+    /// A claim with a token of its own.
     pub fn new(keys: &Keys) -> Lease {
-        let token = format!("{}:{}:{:016x}", this_host(), std::process::id(), fastrand::u64(..));
+        Lease::with_token(keys, token())
+    }
+
+    /// A claim with that token.
+    pub fn with_token(keys: &Keys, token: String) -> Lease {
         Lease { key: keys.writer.clone(), token }
     }
 
@@ -54,7 +58,6 @@ impl Lease {
         let mut told: Option<String> = None;
         while let Some(holder) = self.try_take(&mut connection).await? {
             if told.as_deref() != Some(holder.as_str()) {
-                info!(holder, key = self.key, "another parser is writing here: standing by until it stops");
                 held_by(&holder);
                 told = Some(holder);
             }
@@ -143,10 +146,19 @@ impl Lease {
     }
 }
 
+/// A new token: `HOST:PROCESS:RANDOM`.
+pub fn token() -> String {
+    format!("{}:{}:{:016x}", this_host(), std::process::id(), fastrand::u64(..))
+}
+
+/// This machine's name.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// The host as in a token. Processes that cannot see each other (containers, equal host names) differ in it.
 fn this_host() -> String {
-    let name = rustix::system::uname();
-    let name = name.nodename().to_string_lossy().replace(':', "_");
+    let name = host_name().replace(':', "_");
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let mut sum = Sha256::new();

@@ -7,12 +7,14 @@
 //! EXEC
 //! ```
 
+use std::time::Instant;
+
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::buffer::Buffer;
 use super::failure::Failure;
 use super::lease::LEASE_MS;
-use super::unit::{EntryId, Unit};
+use super::unit::{Committed, EntryId, Tally, Unit};
 use crate::block::Position;
 use crate::keys::Keys;
 use crate::resp;
@@ -47,6 +49,10 @@ pub(super) struct Transaction {
     whole: Vec<Position>,
     /// Dropped with it.
     permits: Vec<OwnedSemaphorePermit>,
+    /// Its units', each with when it came.
+    pub tallies: Vec<(Tally, Instant)>,
+    /// When its EXEC was written.
+    pub executed: Option<Instant>,
 }
 
 /// What the checkpoint says.
@@ -78,6 +84,9 @@ impl Transaction {
 
     /// Counts a unit in and gives its commands, to be written as they are.
     pub fn add(&mut self, unit: Unit) -> Buffer {
+        let mut tally = unit.tally;
+        tally.waiting = None;
+        self.tallies.push((tally, Instant::now()));
         self.commands += unit.command_count;
         self.bytes += unit.commands.len();
         self.entries += unit.entries;
@@ -185,6 +194,11 @@ impl Transaction {
         }
         below(keys.abi_blocks.as_bytes(), irreversible);
         count
+    }
+
+    /// What those who watch are told of it, now that it is carried out.
+    pub fn committed(self) -> Committed {
+        Committed { blocks: self.blocks, bytes: self.bytes, units: self.tallies, executed: self.executed }
     }
 
     /// EXEC carried it out, but not all of it: not to be mended by going on.

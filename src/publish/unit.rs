@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::buffer::Buffer;
 use crate::block::Position;
 use crate::config;
+use crate::event::{Counts, Letters};
+use crate::metrics::Waiting;
 
 /// What one transaction or a share of it holds: a block, a part of a large block, or events of past blocks again.
 #[derive(Debug)]
@@ -38,6 +41,47 @@ pub struct Unit {
     pub first_published: u32,
     /// Bytes in flight, given back once Redis has confirmed the unit.
     pub permit: Option<OwnedSemaphorePermit>,
+    /// What is told to those who watch once it is committed.
+    pub tally: Tally,
+}
+
+/// What those who watch are told of a unit.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Its events.
+    pub counts: Counts,
+    /// Its dead letters.
+    pub letters: Letters,
+    /// The time in its block's header, in milliseconds since 1970.
+    pub block_time_ms: u64,
+    /// How long it took so far.
+    pub timing: Option<Timing>,
+    /// Counted among those that wait for the writer.
+    pub waiting: Option<Waiting>,
+}
+
+/// A transaction that Redis has carried out.
+#[derive(Debug)]
+pub struct Committed {
+    /// Blocks that are complete with it.
+    pub blocks: u64,
+    /// Bytes of its units' commands.
+    pub bytes: usize,
+    /// Its units, each with when it was handed to Redis.
+    pub units: Vec<(Tally, Instant)>,
+    /// When its EXEC was written.
+    pub executed: Option<Instant>,
+}
+
+/// When a unit was where.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// Its block was received.
+    pub received: Instant,
+    /// It was handed to the decoding threads.
+    pub queued: Instant,
+    /// How long it was in one of them.
+    pub decoding: Duration,
 }
 
 /// Who makes the entries' ids (`streamIds` in the configuration).

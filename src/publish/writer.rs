@@ -16,11 +16,11 @@
 //! leave only a key replaced in the instant before it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
-use tracing::{debug, warn};
 
 use super::checkpoint::Checkpoint;
 use super::connection::{Connection, receive};
@@ -33,6 +33,7 @@ use super::transaction::{self, State, Transaction};
 use super::unit::{EntryId, StreamIds, Unit};
 use crate::block::Position;
 use crate::keys::Keys;
+use crate::monitor::Monitor;
 use crate::resp;
 
 /// Units join a transaction up to so many bytes and commands. A larger unit is one of its own.
@@ -41,9 +42,6 @@ const JOIN_COMMANDS: usize = 1_000;
 
 /// With nothing to write the lease is renewed so often.
 const RENEW: Duration = Duration::from_secs(3);
-
-/// That the stream is full is said so often at most.
-const FULL_SAID: Duration = Duration::from_secs(300);
 
 /// With the stream full its length is asked for so often.
 const RENEW_FULL: Duration = Duration::from_millis(500);
@@ -65,6 +63,8 @@ pub struct Settings {
     /// How long Redis may neither take nor send a byte while a reply is due, before the connection counts as
     /// lost. A transaction that runs gets a second more for each MiB.
     pub reply_limit: Duration,
+    /// Who is told what is committed.
+    pub monitor: Arc<Monitor>,
 }
 
 /// What is committed. The counters go on through the writers that share the channel.
@@ -151,8 +151,6 @@ struct Writer<'a> {
     /// The last time a byte moved, and the last commit.
     moved: Instant,
     committed: Option<Instant>,
-    /// When it was last said that the stream is full.
-    full_said: Option<Instant>,
     /// No unit will come any more.
     ended: bool,
 }
@@ -180,7 +178,6 @@ impl<'a> Writer<'a> {
             length: None,
             moved: Instant::now(),
             committed: None,
-            full_said: None,
             ended: false,
         }
     }
@@ -287,6 +284,7 @@ impl<'a> Writer<'a> {
             let mut piece = Vec::new();
             resp::command(&mut piece, &[b"EXEC"]);
             self.out.push(piece.into());
+            open.executed = Some(std::time::Instant::now());
             self.due.push_back(Due::Executed { commands: open.commands, left: None, error: None, length: 0 });
             self.running = Some(open);
         }
@@ -377,20 +375,6 @@ impl<'a> Writer<'a> {
         self.length = Some(length);
         self.committed = Some(Instant::now());
         let paused = self.settings.pause_at.is_some_and(|limit| length >= limit);
-        match (paused, self.progress.borrow().paused) {
-            // With consumers that are slower than the chain it is full again and again.
-            (true, false) if self.full_said.is_none_or(|said| said.elapsed() > FULL_SAID) => {
-                self.full_said = Some(Instant::now());
-                warn!(
-                    length,
-                    max_entries = self.settings.pause_at,
-                    "the events stream is full: waiting until all consumer groups have acknowledged its oldest entries, \
-                     which are then trimmed. Without any group nothing is, unless `xtrim.keepBlocks` is set"
-                );
-            }
-            (false, true) => debug!(length, "the events stream has room again"),
-            _ => {}
-        }
         self.progress.send_modify(|progress| {
             progress.transactions += 1;
             progress.units += done.units;
@@ -405,5 +389,6 @@ impl<'a> Writer<'a> {
             progress.stream_length = length;
             progress.paused = paused;
         });
+        self.settings.monitor.committed(&done.committed());
     }
 }

@@ -60,11 +60,15 @@ pub struct Node {
     round: usize,
     /// Attempts since a node last delivered a block.
     attempts: u32,
-    /// Per endpoint, what was last said about it: the same again is not logged.
+    /// Per endpoint, what was last wrong with it: the same again is not logged.
     said: Vec<Option<String>>,
+    /// Told after a round without success what is wrong with the endpoints.
+    listener: Option<Listener>,
     /// A connection made since [`Node::connect`] was last called delivered a block.
     progressed: Arc<AtomicBool>,
 }
+
+type Listener = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Why there is no connection, or no more. [`NodeError::is_fatal`] tells whether to try again.
 #[derive(Debug, thiserror::Error)]
@@ -183,6 +187,7 @@ impl Node {
             attempts: 0,
             said: vec![None; options.endpoints.len()],
             progressed: Arc::default(),
+            listener: None,
             options: Arc::new(options),
         }
     }
@@ -195,6 +200,11 @@ impl Node {
     /// From now on all endpoints must be on this chain.
     pub fn expect_chain(&mut self, chain: ExpectedChain) {
         Arc::make_mut(&mut self.options).chain = Some(chain);
+    }
+
+    /// Has `listener` told what is wrong after each round without success. The fault of an only endpoint is not logged here then.
+    pub fn tell(&mut self, listener: impl Fn(&str) + Send + Sync + 'static) {
+        self.listener = Some(Arc::new(listener));
     }
 
     /// Connects to the next endpoint that answers, trying for ever (or [`NodeOptions::max_attempts`] times) with
@@ -214,6 +224,10 @@ impl Node {
         let mut unusable = 0;
         loop {
             if self.round == count {
+                let faults = self.faults();
+                if let Some(listener) = self.listener.as_ref().filter(|_| !faults.is_empty()) {
+                    listener(&faults);
+                }
                 tokio::time::sleep(self.backoff.next_wait().unwrap_or_default()).await;
                 self.round = 0;
             }
@@ -225,12 +239,14 @@ impl Node {
             let error = match Connection::open(endpoint, self.options.clone(), self.progressed.clone()).await
             {
                 Ok(connection) => {
-                    info!(
-                        endpoint = %endpoint,
-                        chain_id = %connection.chain_id(),
-                        head = connection.status().head.num,
-                        "connected to the node"
-                    );
+                    if self.listener.is_none() {
+                        info!(
+                            endpoint = %endpoint,
+                            chain_id = %connection.chain_id(),
+                            head = connection.status().head.num,
+                            "connected to the node"
+                        );
+                    }
                     self.said[place] = None;
                     return Ok(connection);
                 }
@@ -254,11 +270,21 @@ impl Node {
         warn!(endpoint = %endpoint, reason = %error, "the connection to the node is lost");
     }
 
+    /// What is wrong with each endpoint.
+    fn faults(&self) -> String {
+        let faults = self.options.endpoints.iter().zip(&self.said);
+        let faults = faults.filter_map(|(endpoint, fault)| Some(format!("{endpoint}: {}", fault.as_ref()?)));
+        faults.collect::<Vec<_>>().join("; ")
+    }
+
     fn say(&mut self, place: usize, error: &NodeError) {
         let text = error.to_string();
         if self.said[place].as_ref() != Some(&text) {
             let endpoint = &self.options.endpoints[place];
-            warn!(endpoint = %endpoint, reason = %text, "the node cannot be used now");
+            // Of several, one can be passed by for good while another serves.
+            if self.listener.is_none() || self.said.len() > 1 {
+                warn!(endpoint = %endpoint, reason = %text, "the node cannot be used now");
+            }
             self.said[place] = Some(text);
         }
     }

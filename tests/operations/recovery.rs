@@ -96,9 +96,11 @@ async fn the_node_is_on_another_fork() {
     machine.ended();
     let wrong = captures::serve(&other_branch(50), ServeOptions::default()).await;
     machine.configure(&format!("ship: {{url: '{}'}}", wrong.url()));
+    machine.expect("parser status --config parser.yaml | grep -q fork-too-deep");
     machine.quietly("systemctl start parser");
-    machine.ended();
+    machine.expect_block(100);
     machine.follow("The node is on another fork");
+    machine.quietly("systemctl stop parser");
     machine.written().await.assert_same(&undisturbed(&mixed(), "").await, "with the right node");
 }
 

@@ -1,11 +1,13 @@
 //! A made-up chain to publish: what every block's commands are, from any checkpoint on.
 #![allow(dead_code)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parser::block::{Checksum, Position};
 use parser::keys::Keys;
 use parser::publish::connection::Connection;
+use parser::publish::unit::Tally;
 use parser::publish::writer::{self, Progress, Settings};
 use parser::publish::{self, Checkpoint, EntryId, Failure, Lease, Server, StreamIds, Unit};
 use parser::resp;
@@ -85,6 +87,7 @@ impl Feed {
                 last_entry: last_entry.filter(|_| self.stream_ids == StreamIds::Block),
                 first_published: 1,
                 permit: None,
+                tally: Tally::default(),
             });
             (num, done) = if upto < all { (num, upto) } else { (num + 1, 0) };
         }
@@ -99,6 +102,7 @@ impl Feed {
             selection: "all".to_owned(),
             pause_at: None,
             reply_limit: Duration::from_secs(10),
+            monitor: Arc::default(),
         }
     }
 

@@ -61,7 +61,7 @@ impl Style for Abieos {
 
     #[inline]
     fn hex(out: &mut Out, bytes: &[u8]) {
-        text::hex(out, bytes, &hex::UPPER);
+        text::hex::<true>(out, bytes);
     }
 
     fn float32(out: &mut Out, value: f32) {
@@ -78,11 +78,11 @@ impl Style for Abieos {
 
     /// The year's last four digits only; a negative year counts as its 32-bit complement.
     fn time_point(out: &mut Out, microseconds: i64) {
-        out.fixed(&value::time(microseconds.div_euclid(1000)));
+        value::time(out, microseconds.div_euclid(1000));
     }
 
     fn time_point_sec(out: &mut Out, seconds: u32) {
-        out.fixed(&value::time(i64::from(seconds) * 1000));
+        value::time(out, i64::from(seconds) * 1000);
     }
 
     fn symbol_code(out: &mut Out, value: u64) -> bool {

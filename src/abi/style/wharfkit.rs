@@ -80,7 +80,7 @@ impl Style for Wharfkit {
     }
 
     fn hex(out: &mut Out, bytes: &[u8]) {
-        text::hex(out, bytes, &hex::LOWER);
+        text::hex::<false>(out, bytes);
     }
 
     /// Seven decimals, rounded half up; from 10²¹ on as a `float64`.
@@ -129,7 +129,7 @@ impl Style for Wharfkit {
 
     fn float128(out: &mut Out, bytes: &[u8; 16]) {
         out.fixed(b"\"0x");
-        text::hex_digits(out, bytes, &hex::LOWER);
+        text::hex_digits::<false>(out.space(32), bytes);
         out.push(b'"');
     }
 
@@ -137,23 +137,19 @@ impl Style for Wharfkit {
     fn time_point(out: &mut Out, microseconds: i64) {
         let size = (microseconds.unsigned_abs() + 500) / 1000;
         let milliseconds = if microseconds < 0 { -(size as i64) } else { size as i64 };
-        let time = value::time(milliseconds);
         let year = value::year(milliseconds);
-        if (0..10_000).contains(&year) {
-            return out.fixed(&time);
+        let from = out.len();
+        value::time(out, milliseconds);
+        if !(0..10_000).contains(&year) {
+            out.replace(from..from + 5, format!("\"{year:+07}").as_bytes());
         }
-        let mut written = Vec::with_capacity(32);
-        // Writing to a Vec cannot fail.
-        let _ = write!(written, "\"{year:+07}");
-        out.append(&written);
-        out.append(&time[5..]);
     }
 
     /// Without milliseconds.
     fn time_point_sec(out: &mut Out, seconds: u32) {
-        let mut time = value::time(i64::from(seconds) * 1000);
-        time[20] = b'"';
-        out.chunk(&time, 21);
+        value::time(out, i64::from(seconds) * 1000);
+        out.truncate(out.len() - 5);
+        out.push(b'"');
     }
 
     /// The library checks all characters but the first, and has one of 0 for the empty code.

@@ -1,13 +1,23 @@
 //! What the program says on the way: JSON lines on stderr, or readable ones.
 
-use std::io::{self, IsTerminal};
+mod flood;
+
+use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
 use indicatif::ProgressBar;
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::{ConfigError, Logger};
+
+/// Starts logging for a program that runs for long: [`start`], and what is said again and again is counted.
+pub fn start_for_long(logger: Logger) -> Result<(), ConfigError> {
+    flood::keep_back();
+    start(logger)
+}
 
 /// Starts logging. `RUST_LOG`, if set, goes before the configured level.
 pub fn start(logger: Logger) -> Result<(), ConfigError> {
@@ -25,14 +35,42 @@ pub fn start(logger: Logger) -> Result<(), ConfigError> {
             .parse()
             .map_err(|error| ConfigError::new(format!("logger.level: {error}")))?,
     );
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr);
-    // Failing means that logging was started before, which does no harm.
-    let _ = if logger.pretty {
-        builder.with_ansi(io::stderr().is_terminal()).with_target(false).try_init()
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| Stderr);
+    let lines = if logger.pretty {
+        lines.with_ansi(io::stderr().is_terminal()).with_target(false).boxed()
     } else {
-        builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+        lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
     };
+    let started =
+        tracing_subscriber::registry().with(filter).with(lines.with_filter(flood::Flood)).try_init();
+    // Failing means that logging was started before, which does no harm.
+    if started.is_ok() && !logger.pretty {
+        let _ = JSON.set(());
+    }
     Ok(())
+}
+
+/// Set once lines of JSON are written.
+static JSON: OnceLock<()> = OnceLock::new();
+
+/// Says how often lines of one kind were left out, in the minutes that are over: to be called now and then.
+pub fn now_and_then() {
+    flood::say_left_out(false);
+}
+
+/// The same for all that were left out: nothing will be logged any more but the end.
+pub fn end() {
+    flood::say_left_out(true);
+}
+
+/// Says why the program ends: as a line of JSON where the log is such lines and nobody sits in front of it, else in plain words.
+pub fn final_error(error: &str, exit_status: u8) {
+    if JSON.get().is_some() && !io::stderr().is_terminal() && tracing::enabled!(tracing::Level::ERROR) {
+        tracing::error!(exit_status, "{error}");
+    } else {
+        // Should stderr be closed, there is nobody to tell.
+        let _ = writeln!(io::stderr(), "parser: {error}");
+    }
 }
 
 /// A progress line at the terminal that log lines must not run into.
