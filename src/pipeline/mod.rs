@@ -47,7 +47,7 @@ use waiting::Waiting;
 pub use alone::{Alone, Server as ReplayServer};
 pub use ended::RunError;
 pub use intake::{Intake, IntakeError, Ready};
-pub use settings::{node_options, overrides, selection, style};
+pub use settings::{node_options, overrides, selection, server, style};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
 const QUEUE: usize = 256;
@@ -64,12 +64,6 @@ enum Turn {
 /// Checks what the configuration alone can be checked for.
 pub fn check(config: &Config) -> Result<(), RunError> {
     Settings::new(config).map(drop)
-}
-
-/// The Redis of the configuration.
-pub fn server(config: &Config) -> Result<Server, RunError> {
-    let password = config.redis.password.as_ref().map(|password| password.expose());
-    Server::new(config.redis.url.as_str(), password).map_err(|error| RunError::Unfit(error.to_string()))
 }
 
 /// Reads, decodes and publishes until the last block of the configuration, or until told to stop.
