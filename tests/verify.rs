@@ -4,6 +4,8 @@ mod support;
 
 use std::process::Stdio;
 
+use parser::capture::file::Capture;
+use parser::capture::serve::{ServeOptions, Server};
 use parser::keys::Keys;
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;
@@ -11,8 +13,15 @@ use support::captures;
 use support::redis::TestRedis;
 use support::stage::Stage;
 
+/// The small capture with forks that comes with the project.
+fn bundled() -> Capture {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/fork-240.shipcap.zst");
+    Capture::load(file.as_ref()).expect("a capture")
+}
+
 /// A published stream.
 struct Published {
+    node: Server,
     redis: TestRedis,
     keys: Keys,
     yaml: String,
@@ -27,22 +36,18 @@ impl Published {
         Some(Published::of(stage, further))
     }
 
-    /// The small capture with forks that comes with the project.
+    /// The small one, published.
     async fn demo(further: &str) -> Published {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/fork-240.shipcap.zst");
-        let capture = parser::capture::file::Capture::load(file.as_ref()).expect("a capture");
-        let stage = Stage::new(&capture).await;
+        let stage = Stage::new(&bundled()).await;
         stage.finish(further).await;
         Published::of(stage, further)
     }
 
     fn of(stage: Stage, further: &str) -> Published {
-        let yaml = format!(
-            "ship: {{url: 'ws://127.0.0.1:9'}}\nredis: {{url: '{}'}}\n{further}\n",
-            stage.redis.url()
-        );
-        let Stage { redis, keys, .. } = stage;
-        Published { redis, keys, yaml, folder: tempfile::tempdir().expect("a folder") }
+        let (ship, redis) = (stage.node.url(), stage.redis.url());
+        let yaml = format!("ship: {{url: '{ship}'}}\nredis: {{url: '{redis}'}}\n{further}\n");
+        let Stage { node, redis, keys, .. } = stage;
+        Published { node, redis, keys, yaml, folder: tempfile::tempdir().expect("a folder") }
     }
 
     async fn client(&self) -> MultiplexedConnection {
@@ -51,15 +56,9 @@ impl Published {
 
     /// Exit status and report.
     async fn verify(&self, arguments: &[&str]) -> (i32, Value) {
-        let config = self.folder.path().join("parser.yaml");
-        std::fs::write(&config, &self.yaml).expect("written");
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_parser"));
-        command.args(["verify", "--json", "--config"]).arg(&config).args(arguments).stdin(Stdio::null());
-        let output =
-            tokio::task::spawn_blocking(move || command.output().expect("started")).await.expect("ended");
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (status, out, err) = verify(&self.folder, &self.yaml, arguments).await;
         let report = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
-        (output.status.code().expect("a status"), report)
+        (status, report)
     }
 
     /// Checks that nothing is wrong; the report.
@@ -79,6 +78,18 @@ impl Published {
         assert_eq!(status, 1);
         report
     }
+}
+
+/// Exit status, stdout and stderr.
+async fn verify(folder: &tempfile::TempDir, yaml: &str, arguments: &[&str]) -> (i32, String, String) {
+    let config = folder.path().join("parser.yaml");
+    std::fs::write(&config, yaml).expect("written");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_parser"));
+    command.args(["verify", "--json", "--config"]).arg(&config).args(arguments).stdin(Stdio::null());
+    let output =
+        tokio::task::spawn_blocking(move || command.output().expect("started")).await.expect("ended");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code().expect("a status"), text(output.stdout), text(output.stderr))
 }
 
 #[tokio::test]
@@ -392,4 +403,61 @@ async fn a_range_is_looked_at_alone() {
     published.good(&["--to", "149"]).await;
     let (status, _) = published.verify(&["--from", "150", "--to", "150"]).await;
     assert_eq!(status, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_are_compared_with_the_nodes() {
+    let published = Published::demo("").await;
+    let whole = published.entries().await;
+    // Blocks that can still be undone are not compared, nor those that were undone.
+    let capture = bundled();
+    let last = capture.frames.last().expect("a frame");
+    let irreversible = captures::result(last, &capture.protocol).last_irreversible.num;
+    let report = published.good(&["--ship"]).await;
+    let (proven, unproven) = (report["proven"].to_string(), report["unproven"].to_string());
+    assert!(proven.contains(&format!("{irreversible} blocks have the ids")), "{irreversible}: {proven}");
+    let others = report["blocks"].as_u64().expect("a number") - u64::from(irreversible);
+    assert!(unproven.contains(&format!("the other {others} blocks")), "{others}: {unproven}");
+    let report = published.good(&["--ship", "--from", "40", "--to", "60"]).await;
+    assert!(report["proven"].to_string().contains("21 blocks have the ids"), "{report:#}");
+
+    // A block of another branch, which fits into the stream as well.
+    let mut entries = whole.clone();
+    let at = place(&entries, |entry| entry.block() == 50);
+    let id = entries[at].event()["block_id"].as_str().expect("an id").to_owned();
+    let other = format!("{}{}", &id[..8], id[8..].chars().rev().collect::<String>());
+    for entry in entries.iter_mut().filter(|entry| entry.fields[0].1.contains(&id[..16])) {
+        entry.fields[0].1 = entry.fields[0].1.replace(&id, &other).replace(&id[..16], &other[..16]);
+    }
+    published.put(&entries).await;
+    published.good(&[]).await;
+    let (status, report) = published.verify(&["--ship"]).await;
+    assert_eq!((status, &report["counts"]), (1, &serde_json::json!({"not_the_nodes": 1})), "{report:#}");
+    let finding = &report["findings"][0];
+    assert_eq!(finding["block"], 50);
+    assert_eq!(finding["message"], format!("{other} is published, the node has {id}"));
+    // A fault elsewhere is none here.
+    published.good(&["--ship", "--from", "51"]).await;
+
+    // What an event holds is not compared, and that is said.
+    let mut entries = whole.clone();
+    let at = place(&entries, |entry| entry.is("action") && entry.block() == 50);
+    entries[at].replace("\"name\":\"onblock\"", "\"name\":\"transfer\"");
+    published.put(&entries).await;
+    let report = published.good(&["--ship"]).await;
+    assert!(report["unproven"].to_string().contains("what the events hold"), "{report:#}");
+    published.put(&whole).await;
+
+    // A node of another chain, and none at all.
+    let stranger = captures::serve(&captures::plain(3), ServeOptions::default()).await;
+    let yaml = published.yaml.replace(published.node.url(), stranger.url());
+    let (status, _, said) = verify(&published.folder, &yaml, &["--ship"]).await;
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("the node is on chain"), "{said}");
+    let Published { node, yaml, folder, redis: _redis, .. } = published;
+    drop(node);
+    let (status, _, said) =
+        verify(&folder, &(yaml + "reconnect: {backoffSeconds: [0.01]}\n"), &["--ship"]).await;
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("gave up after 3 attempts"), "{said}");
 }

@@ -100,7 +100,7 @@ pub enum Command {
     ReplayDeadLetter(ReplayDeadLetterArgs),
     /// Prove a published stream whole: every block there and linked, forks resolved, nothing twice
     ///
-    /// Exit status 1 if something is wrong, which is then named. Needs no node.
+    /// Exit status 1 if something is wrong, which is then named. Needs no node, unless told to compare with one (--ship).
     Verify(VerifyArgs),
 }
 

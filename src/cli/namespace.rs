@@ -9,6 +9,7 @@ use redis::aio::MultiplexedConnection;
 use crate::block::Checksum;
 use crate::config::{Config, ConfigError};
 use crate::keys::Keys;
+use crate::pipeline;
 use crate::publish::{Failure, Server};
 
 /// `--config FILE`, for commands that need Redis.
@@ -32,7 +33,6 @@ pub(super) struct Namespace {
     /// The configuration.
     pub config: Config,
     /// The server.
-    #[allow(dead_code)] // For commands that take the lease.
     pub server: Server,
     /// A connection for commands.
     pub connection: MultiplexedConnection,
@@ -58,7 +58,7 @@ impl ConfigArg {
 
     async fn open_as(&self, chain_id: Option<Checksum>) -> Result<Namespace> {
         let config = Config::load(&self.config)?;
-        let server = server(&config)?;
+        let server = pipeline::server(&config)?;
         let mut connection = connect(&config, &server).await?;
         let key = Keys::chain_of(&config.redis.namespace, &config.redis.key_prefix);
         let found: Option<String> =
@@ -67,12 +67,6 @@ impl ConfigArg {
         let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
         Ok(Namespace { config, server, connection, chain_id, keys })
     }
-}
-
-/// The Redis that a configuration names.
-pub(super) fn server(config: &Config) -> Result<Server, ConfigError> {
-    let password = config.redis.password.as_ref().map(|password| password.expose());
-    Server::new(config.redis.url.as_str(), password).map_err(|error| ConfigError::new(error.to_string()))
 }
 
 /// A connection to it for commands.

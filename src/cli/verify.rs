@@ -9,10 +9,15 @@ use super::namespace::{ConfigArg, JsonArg};
 use super::progress::Counter;
 use super::table::{print_json, printable};
 use super::{block_on, reader_may_leave};
-use crate::config::ConfigError;
+use crate::block::Checksum;
+use crate::config::{Config, ConfigError};
 use crate::logging;
-use crate::pipeline;
-use crate::verify::{self, Report, Task};
+use crate::pipeline::{self, RunError};
+use crate::ship::node::{ExpectedChain, NodeOptions};
+use crate::verify::{self, Report, Task, VerifyError};
+
+/// So often in a row a node is tried.
+const NODE_ATTEMPTS: u32 = 3;
 
 /// Findings shown to people.
 const SHOWN: usize = 20;
@@ -28,6 +33,9 @@ pub struct VerifyArgs {
     /// The last block [default: the last that is published]
     #[arg(long, value_name = "B")]
     to: Option<u32>,
+    /// Also compare the ids of blocks that cannot be undone any more with the node's (ship.url)
+    #[arg(long)]
+    ship: bool,
     #[command(flatten)]
     json: JsonArg,
 }
@@ -58,12 +66,27 @@ async fn verify(args: &VerifyArgs) -> Result<Report> {
         chain_id: namespace.chain_id,
         from: args.from,
         to: args.to,
+        node: node(args, &namespace.config, namespace.chain_id)?,
     };
     let mut counter = Counter::new("verifying block", args.to.map(u64::from));
-    let report =
-        verify::run(&task, |block, entries| counter.at(block.into(), &format!("{entries} entries"))).await?;
+    let progress = |block: u32, entries| counter.at(block.into(), &format!("{entries} entries"));
+    let report = verify::run(&task, progress).await;
     counter.finish();
-    Ok(report)
+    report.map_err(|error| match error {
+        VerifyError::Redis(failure) => failure.into(),
+        VerifyError::Node(error) => RunError::from(error).into(),
+    })
+}
+
+/// The node to compare with. It is not waited for.
+fn node(args: &VerifyArgs, config: &Config, chain_id: Checksum) -> Result<Option<NodeOptions>> {
+    if !args.ship {
+        return Ok(None);
+    }
+    let mut options = pipeline::node_options(config)?;
+    options.chain = Some(ExpectedChain::published(chain_id));
+    options.max_attempts = Some(options.max_attempts.unwrap_or(NODE_ATTEMPTS));
+    Ok(Some(options))
 }
 
 fn print(report: &Report) -> Result<()> {

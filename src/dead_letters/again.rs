@@ -14,6 +14,11 @@ use crate::pipeline::{self, RunError};
 use crate::plan::Selection;
 use crate::publish::Failure;
 
+/// Why rows of the node's own tables cannot be decoded again, and what to do.
+pub const NATIVE: &str = "rows of the node's own tables are read with the ABI of the node that sent them, which is not kept. Once node \
+                          and program agree on them, publish their blocks anew (`parser run` with another \
+                          `redis.namespace`), or remove the letters (`dead-letters purge`)";
+
 /// Decodes letters of one subscription again.
 pub struct Again {
     chain_id: Checksum,
@@ -39,6 +44,8 @@ pub enum Now {
     },
     /// Its data cannot be decoded now either.
     Still(StillUndecoded),
+    /// It is a row of the node's own tables ([`NATIVE`]).
+    Native,
     /// Its block was undone by a fork.
     Undone,
     /// The configuration does not publish such events any more.
@@ -108,6 +115,7 @@ impl Again {
         let in_force = self.in_force(&event).await?;
         Ok(match event.decode(&self.style, &in_force) {
             Ok(text) => Now::event(&event, text),
+            Err(Undecodable::Native) => Now::Native,
             Err(Undecodable::Still(still)) => Now::Still(still),
             Err(Undecodable::Past(error)) => Now::Unfit(error.to_string()),
         })

@@ -13,7 +13,7 @@ pub mod select;
 pub mod store;
 pub mod undone;
 
-pub use again::{Again, Now};
+pub use again::{Again, NATIVE, Now};
 pub use letter::Letter;
 pub use replay::{Replay, Tally};
 pub use requests::Requests;

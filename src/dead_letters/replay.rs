@@ -35,6 +35,8 @@ pub struct Tally {
     /// Those that still cannot be decoded, by reason and contract.
     #[serde(serialize_with = "by_reason")]
     pub still: BTreeMap<(String, String), u64>,
+    /// Those of rows of the node's own tables, which cannot be decoded again.
+    pub native: u64,
     /// Those of blocks that a fork has undone.
     pub undone: u64,
     /// Those that the configuration does not publish any more.
@@ -104,6 +106,7 @@ impl Replay<'_> {
                     let contract = letter.field("contract").to_owned();
                     *tally.still.entry((still.reason.to_owned(), contract)).or_default() += 1;
                 }
+                Now::Native => tally.native += 1,
                 Now::Undone => tally.undone += 1,
                 Now::Filtered => tally.filtered += 1,
                 Now::Unfit(why) => {

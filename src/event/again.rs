@@ -250,13 +250,7 @@ impl<'a> Past<'a> {
                 out.extend_from_slice(after.as_bytes());
                 still(failure)
             }
-            What::Native => Some(StillUndecoded {
-                reason: "invalid",
-                message: "rows of the node's own tables are read with the node's ABI, which no history holds: publish the \
-                          block anew"
-                    .to_owned(),
-                abi_block: None,
-            }),
+            What::Native => return Err(Undecodable::Native),
             What::Control => return Err(PastError::Foreign("a fork or block has no data".into()).into()),
         };
         if let Some(failure) = failure {
@@ -302,6 +296,8 @@ impl<'a> Past<'a> {
 pub enum Undecodable {
     /// The event cannot be taken apart.
     Past(PastError),
+    /// It is a row of the node's own tables: those are read with that node's ABI, which is not kept.
+    Native,
     /// Its data still cannot be decoded.
     Still(StillUndecoded),
 }

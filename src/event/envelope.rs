@@ -6,17 +6,17 @@ use crate::hex;
 use crate::resp::decimal;
 use crate::walk::Header;
 
-/// The kinds of events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The kinds of events, in the order in which a block has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
+    /// Blocks were taken back.
+    Fork,
     /// An action.
     Action,
     /// A row of a contract's table.
     Delta,
     /// A row of one of the chain's own tables.
     NativeDelta,
-    /// Blocks were taken back.
-    Fork,
     /// A block is complete.
     Block,
 }
@@ -77,7 +77,7 @@ impl Envelope {
 
 impl Kind {
     /// All of them, each at the place of its number.
-    pub const ALL: [Kind; 5] = [Kind::Action, Kind::Delta, Kind::NativeDelta, Kind::Fork, Kind::Block];
+    pub const ALL: [Kind; 5] = [Kind::Fork, Kind::Action, Kind::Delta, Kind::NativeDelta, Kind::Block];
 
     /// As in the event's `kind`.
     pub fn as_str(self) -> &'static str {
@@ -97,8 +97,13 @@ impl Kind {
         kind.is_some_and(|rest| rest.starts_with(b"\""))
     }
 
+    /// By its name.
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
     /// As in event ids.
-    fn letter(self) -> u8 {
+    pub fn letter(self) -> u8 {
         match self {
             Kind::Action => b'a',
             Kind::Delta => b'd',

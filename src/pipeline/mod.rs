@@ -9,6 +9,7 @@ mod ended;
 mod hold;
 mod intake;
 mod replays;
+mod resume;
 mod session;
 mod settings;
 mod waiting;
@@ -46,7 +47,7 @@ use waiting::Waiting;
 pub use alone::{Alone, Server as ReplayServer};
 pub use ended::RunError;
 pub use intake::{Intake, IntakeError, Ready};
-pub use settings::{node_options, overrides, selection, style};
+pub use settings::{node_options, overrides, selection, server, style};
 
 /// Decoded units waiting for the writer; their bytes are bounded elsewhere.
 const QUEUE: usize = 256;
@@ -63,12 +64,6 @@ enum Turn {
 /// Checks what the configuration alone can be checked for.
 pub fn check(config: &Config) -> Result<(), RunError> {
     Settings::new(config).map(drop)
-}
-
-/// The Redis of the configuration.
-pub fn server(config: &Config) -> Result<Server, RunError> {
-    let password = config.redis.password.as_ref().map(|password| password.expose());
-    Server::new(config.redis.url.as_str(), password).map_err(|error| RunError::Unfit(error.to_string()))
 }
 
 /// Reads, decodes and publishes until the last block of the configuration, or until told to stop.
@@ -178,18 +173,9 @@ impl Pipeline<'_> {
             () = shutdown.requested() => return Ok(Turn::Done),
         };
         let (checkpoint, connection) = begun;
-        self.compare(&checkpoint)?;
-        let mark = self.settings.selection_mark();
-        if let (Some(block), Some(part)) = (checkpoint.block, checkpoint.part)
-            && checkpoint.part_selection != Some(mark)
-        {
+        if let Err(failure) = self.can_go_on_behind(&checkpoint) {
             let _ = self.lease.release(&server).await;
-            return Err(TurnError::Redis(Failure::Unfit(format!(
-                "block {} was published in part ({part} of its entries) with other `publish` or `filters` settings, by which \
-                 the entries left cannot be counted: start with those settings until the block is complete, or publish \
-                 into another `redis.namespace`",
-                block.num
-            ))));
+            return Err(TurnError::Redis(failure));
         }
         redis.over();
         monitor.leading(true);
@@ -220,40 +206,6 @@ impl Pipeline<'_> {
         let held_by = |holder: &str| self.monitor.set(State::Standby, format!("{holder} holds the lease"));
         startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, held_by)
             .await
-    }
-
-    /// Whether Redis still has what this process published into it.
-    fn compare(&self, checkpoint: &Checkpoint) -> Result<(), TurnError> {
-        let published = self.progress.borrow().block;
-        match (published, checkpoint.block) {
-            (Some(block), None) => {
-                return Err(TurnError::Redis(Failure::Unfit(format!(
-                    "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
-                     (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
-                     or start again with the block to begin with (`--start-block`)"
-                ))));
-            }
-            (Some(block), Some(found)) if found.num < block.num => warn!(
-                published = block.num,
-                checkpoint = found.num,
-                "Redis has lost what was published last: publishing it again from its checkpoint"
-            ),
-            _ => {}
-        }
-        let kept = checkpoint.positions.first().map(|first| first.num);
-        let needed = checkpoint.last_irreversible.max(checkpoint.first_block.unwrap_or(0));
-        if let (Some(kept), Some(block)) = (kept, checkpoint.block)
-            && kept > needed
-            && block.num > needed
-        {
-            warn!(
-                key = self.keys.blocks,
-                from = kept,
-                last_irreversible = checkpoint.last_irreversible,
-                "ids of published blocks are missing in Redis: a fork that reaches below those that are there cannot be told"
-            );
-        }
-        Ok(())
     }
 
     async fn publish(

@@ -19,7 +19,7 @@ use crate::monitor::Monitor;
 use crate::plan::Selection;
 use crate::publish::{Lease, Server, StreamIds, writer};
 use crate::ship::endpoint::Endpoint;
-use crate::ship::node::{ExpectedChain, Node, NodeOptions};
+use crate::ship::node::{ExpectedChain, Fetch, Node, NodeOptions};
 use crate::trim;
 
 /// A connection to Redis that neither takes nor sends a byte for so long is lost.
@@ -58,7 +58,7 @@ impl Settings {
             _ => None,
         };
         Ok(Settings {
-            server: super::server(config)?,
+            server: server(config)?,
             stream_ids: config.stream_ids.into(),
             selection: selection(config),
             style: style(config),
@@ -117,6 +117,12 @@ impl Settings {
     }
 }
 
+/// The Redis that a configuration names.
+pub fn server(config: &Config) -> Result<Server, RunError> {
+    let password = config.redis.password.as_ref().map(|password| password.expose());
+    Server::new(config.redis.url.as_str(), password).map_err(|error| RunError::Unfit(error.to_string()))
+}
+
 /// How the configuration says to reach the node.
 pub fn node_options(config: &Config) -> Result<NodeOptions, RunError> {
     let endpoints = config.ship.url.iter().map(|url| url.as_str().parse::<Endpoint>());
@@ -131,7 +137,7 @@ pub fn node_options(config: &Config) -> Result<NodeOptions, RunError> {
         // Blocks held back are not acknowledged, and must not use the window up.
         window: config.max_messages_in_flight.saturating_add(config.confirmations),
         irreversible_only: config.irreversible_only,
-        deltas_only: false,
+        fetch: Fetch::All,
         backoff: config.reconnect.backoff.clone(),
         max_attempts: config.reconnect.max_attempts.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
     })

@@ -19,7 +19,7 @@ use crate::transport::{self, Stream};
 
 use super::endpoint::Endpoint;
 use super::message::{Answer, BlockResult, BlocksRequest, Request, StatusResult};
-use super::node::{NodeError, NodeOptions};
+use super::node::{Fetch, NodeError, NodeOptions};
 use super::protocol::Protocol;
 
 type Socket = WebSocketStream<Stream>;
@@ -178,9 +178,9 @@ impl Connection {
             max_messages_in_flight: self.options.window,
             have_positions: positions.to_vec(),
             irreversible_only: self.options.irreversible_only,
-            fetch_block: !self.options.deltas_only,
-            fetch_traces: !self.options.deltas_only,
-            fetch_deltas: true,
+            fetch_block: self.options.fetch == Fetch::All,
+            fetch_traces: self.options.fetch == Fetch::All,
+            fetch_deltas: self.options.fetch != Fetch::Nothing,
         });
         let request = Message::Binary(request.encode(&self.protocol));
         tokio::time::timeout(self.options.timeout, self.socket.send(request))

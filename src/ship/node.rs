@@ -33,12 +33,23 @@ pub struct NodeOptions {
     pub window: u32,
     /// Only blocks that cannot be undone.
     pub irreversible_only: bool,
-    /// Of each block the table deltas alone.
-    pub deltas_only: bool,
+    /// What is asked for of each block.
+    pub fetch: Fetch,
     /// The longest waits after one, two, … rounds without success.
     pub backoff: Vec<Duration>,
     /// Attempts in a row after which [`Node::connect`] gives up; without end if none.
     pub max_attempts: Option<u32>,
+}
+
+/// What is asked for of each block, beside its id and its parent's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fetch {
+    /// The block, its traces and its table deltas.
+    All,
+    /// The table deltas.
+    Deltas,
+    /// Nothing more.
+    Nothing,
 }
 
 /// The chain that all endpoints must be on.
@@ -154,7 +165,7 @@ impl NodeOptions {
             silence: Duration::from_secs(15),
             window: 64,
             irreversible_only: false,
-            deltas_only: false,
+            fetch: Fetch::All,
             backoff: [1, 2, 5, 15, 60].map(Duration::from_secs).to_vec(),
             max_attempts: None,
         }

@@ -2,28 +2,13 @@
 
 use serde::Deserialize;
 
-use crate::event::REPLAYED;
-
-/// The kinds of events, in the order in which a block has them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventKind {
-    /// `fork`
-    Fork,
-    /// `action`
-    Action,
-    /// `delta`
-    Delta,
-    /// `native-delta`
-    NativeDelta,
-    /// `block`
-    Block,
-}
+use crate::event::{self, REPLAYED};
 
 /// The start of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Event<'a> {
     /// Its kind.
-    pub kind: EventKind,
+    pub kind: event::Kind,
     /// Its id.
     pub event_id: &'a str,
     /// Its chain.
@@ -62,33 +47,6 @@ pub struct BlockEvent {
     pub deltas: u64,
 }
 
-// === impl EventKind ===
-
-impl EventKind {
-    /// By its name.
-    pub fn named(name: &str) -> Option<EventKind> {
-        Some(match name {
-            "fork" => EventKind::Fork,
-            "action" => EventKind::Action,
-            "delta" => EventKind::Delta,
-            "native-delta" => EventKind::NativeDelta,
-            "block" => EventKind::Block,
-            _ => return None,
-        })
-    }
-
-    /// As in an event id.
-    pub fn letter(self) -> &'static str {
-        match self {
-            EventKind::Fork => "f",
-            EventKind::Action => "a",
-            EventKind::Delta => "d",
-            EventKind::NativeDelta => "n",
-            EventKind::Block => "b",
-        }
-    }
-}
-
 // === impl Event ===
 
 impl<'a> Event<'a> {
@@ -106,11 +64,11 @@ impl<'a> Event<'a> {
     /// By the order of fields that they always have.
     fn as_written(json: &'a str) -> Option<Event<'a>> {
         let (name, rest) = until_quote(json.strip_prefix("{\"kind\":\"")?)?;
-        let kind = EventKind::named(name)?;
+        let kind = event::Kind::named(name)?;
         let (event_id, rest) = until_quote(rest.strip_prefix(",\"event_id\":\"")?)?;
         let (chain_id, rest) = until_quote(rest.strip_prefix(",\"chain_id\":\"")?)?;
         let replayed = json.ends_with(REPLAYED);
-        if kind == EventKind::Fork {
+        if kind == event::Kind::Fork {
             return Some(Event { kind, event_id, chain_id, block_num: 0, block_id: "", replayed });
         }
         let rest = rest.strip_prefix(",\"block_num\":")?;
@@ -133,9 +91,9 @@ impl<'a> Event<'a> {
             replayed: bool,
         }
         let loose: Loose<'a> = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        let kind = EventKind::named(loose.kind).ok_or("its kind is none")?;
+        let kind = event::Kind::named(loose.kind).ok_or("its kind is none")?;
         let (block_num, block_id) = match (kind, loose.block_num, loose.block_id) {
-            (EventKind::Fork, ..) => (0, ""),
+            (event::Kind::Fork, ..) => (0, ""),
             (_, Some(num), Some(id)) => (num, id),
             _ => return Err("it names no block".to_owned()),
         };
@@ -164,7 +122,7 @@ mod tests {
         let as_written = r#"{"kind":"delta","event_id":"c:d:7:0000000700000000:a:b:c:1","chain_id":"c","block_num":7,"block_time":"2026-01-01T00:00:00.500Z","block_id":"00000007","code":"a","value":{"kind":"fork"},"present":true}"#;
         let other = r#"{"value":{"kind":"fork"}, "block_id":"00000007","block_num":7,"chain_id":"c","event_id":"c:d:7:0000000700000000:a:b:c:1","kind":"delta"}"#;
         let event = Event {
-            kind: EventKind::Delta,
+            kind: event::Kind::Delta,
             event_id: "c:d:7:0000000700000000:a:b:c:1",
             chain_id: "c",
             block_num: 7,

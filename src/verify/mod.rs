@@ -1,12 +1,14 @@
 //! Proving a published stream whole: every block there and linked, forks resolved, nothing twice, everything in order.
 //!
 //! [`read`] goes through the stream page by page, [`entry`] takes from each event the few fields that are needed, [`check`]
-//! follows the chain through them by what is to be expected ([`expect`]), and [`report`] keeps what was found. Memory holds the blocks that a fork can still reach and
-//! the events of one block, never the stream.
+//! follows the chain through them by what is to be expected ([`expect`]), and [`report`] keeps what was found. Where the node is to
+//! be asked too, [`node`] tells the ids of its blocks. Memory holds the blocks that a fork can still reach and the events of one
+//! block, never the stream.
 
 pub mod check;
 pub mod entry;
 pub mod expect;
+pub mod node;
 pub mod read;
 pub mod report;
 
@@ -15,6 +17,8 @@ use crate::keys::Keys;
 use crate::plan::Selection;
 use crate::publish::checkpoint::Checkpoint;
 use crate::publish::{EntryId, Failure, Server, StreamIds};
+use crate::ship::node::{NodeError, NodeOptions};
+use node::NodeBlocks;
 
 pub use check::Checker;
 pub use expect::Expect;
@@ -40,10 +44,23 @@ pub struct Task {
     pub from: Option<u32>,
     /// The last block; `None`: the last that is there.
     pub to: Option<u32>,
+    /// The node to compare blocks' ids with, if any.
+    pub node: Option<NodeOptions>,
+}
+
+/// Why it cannot be verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// Redis failed.
+    #[error(transparent)]
+    Redis(#[from] Failure),
+    /// The node cannot be used.
+    #[error(transparent)]
+    Node(#[from] NodeError),
 }
 
 /// Verifies. `progress` is told the newest block and how many entries were read.
-pub async fn run(task: &Task, mut progress: impl FnMut(u32, u64)) -> Result<Report, Failure> {
+pub async fn run(task: &Task, mut progress: impl FnMut(u32, u64)) -> Result<Report, VerifyError> {
     let mut control = task.server.connect_control().await?;
     let checkpoint = Checkpoint::load(&mut control, &task.keys).await?;
     // What is added from here on is not looked at.
@@ -69,6 +86,7 @@ pub async fn run(task: &Task, mut progress: impl FnMut(u32, u64)) -> Result<Repo
             first
         }
     };
+    let mut node = task.node.clone().map(NodeBlocks::new);
     let mut reader = read::Reader::open(&task.server, &task.keys, from, last).await?;
     let stop = task.to.map(|to| to.saturating_add(BEYOND));
     let mut entries = 0;
@@ -76,10 +94,26 @@ pub async fn run(task: &Task, mut progress: impl FnMut(u32, u64)) -> Result<Repo
     while let Some(page) = reader.page(&mut checker).await? {
         entries += page;
         progress(checker.newest(), entries);
+        if let Some(node) = &mut node {
+            compare(node, &mut checker, BEYOND).await?;
+        }
         if stop.is_some_and(|stop| checker.newest() > stop) {
             whole = false;
             break;
         }
     }
+    if let Some(node) = &mut node {
+        compare(node, &mut checker, 0).await?;
+        checker.compared();
+    }
     Ok(checker.finish(whole.then_some(&checkpoint), last))
+}
+
+/// Compares the blocks that stand, up to so many below the newest, with the node's.
+async fn compare(node: &mut NodeBlocks, checker: &mut Checker, below: u32) -> Result<(), NodeError> {
+    for block in checker.settled(below) {
+        let found = node.id(block.num).await?;
+        checker.compare(block, found);
+    }
+    Ok(())
 }

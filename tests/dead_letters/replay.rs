@@ -348,3 +348,32 @@ async fn letters_are_removed_when_asked_twice() {
     // The parser can go on behind it.
     stage.publish().await;
 }
+
+#[tokio::test]
+async fn rows_of_the_nodes_own_tables_stay_and_it_is_said_why() {
+    // A permission that ends behind its name.
+    let mut row = vec![0];
+    row.extend(name("alice").0.to_le_bytes());
+    row.extend(name("active").0.to_le_bytes());
+    let blocks = [block(10, 0).delta("permission", true, row).acts(&[go("stranger", 100, 0, ONE)])];
+    let stage = Stage::new(&blocks, FROM_10).await;
+    stage.publish().await;
+    stage.put_abis().await;
+    let tally = stage.replay(&["--all"]).await;
+    assert_eq!(tally["published"], 1, "{tally}");
+    assert_eq!((&tally["native"], &tally["still"]), (&json!(1), &json!([])), "{tally}");
+    let (letters, _) = stage.letters().await;
+    assert_eq!(letters, 1);
+    let listed = stage.run(&["dead-letters", "list", "--json"]).await.lines();
+    let id = listed[0]["id"].as_str().expect("an id");
+    assert_eq!((&listed[0]["kind"], &listed[0]["reason"]), (&json!("native-delta"), &json!("truncated")));
+    let shown: Value =
+        serde_json::from_str(&stage.run(&["dead-letters", "show", id, "--json"]).await.done()).expect("JSON");
+    assert_eq!(shown["now"]["result"], "native");
+    // Named by its id it is a failure, and the way out is named.
+    let ended = stage.run(&["dead-letters", "replay", id]).await;
+    assert!(ended.out.contains("dead-letters purge"), "{}", ended.out);
+    ended.failed(1);
+    stage.run(&["dead-letters", "purge", id, "--yes"]).await.done();
+    assert_eq!(stage.letters().await.0, 0);
+}

@@ -20,9 +20,9 @@ use crate::history::put;
 use crate::keys::Keys;
 use crate::logging;
 use crate::name::Name;
-use crate::pipeline;
+use crate::pipeline::{self, RunError};
 use crate::preload::{Outcome, accounts, files, ship};
-use crate::ship::node::{ExpectedChain, Node};
+use crate::ship::node::{ExpectedChain, Fetch, Node};
 use crate::shutdown::Shutdown;
 
 /// `parser abi preload`
@@ -176,11 +176,11 @@ async fn from_ship(config: &ConfigArg, range: ship::Range, opened: &mut Opened) 
         return Err(ConfigError::new(format!("--from {} is above --to {}", range.from, range.to)).into());
     }
     let mut options = pipeline::node_options(&Config::load(&config.config)?)?;
-    options.deltas_only = true;
+    options.fetch = Fetch::Deltas;
     // No fork takes back what is read here.
     options.irreversible_only = true;
     let mut node = Node::new(options);
-    let first = node.connect().await?;
+    let first = node.connect().await.map_err(RunError::from)?;
     node.expect_chain(ExpectedChain::published(first.chain_id()));
     let mut namespace = config.open_for(first.chain_id()).await?;
     let (connection, keys) = (&mut namespace.connection, &namespace.keys);

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use super::super::progress::Counter;
 use super::super::table::{Column, Table, print_json, printable};
 use super::{ReplayArgs, letters};
-use crate::dead_letters::{Again, Replay, Requests, Tally};
+use crate::dead_letters::{Again, NATIVE, Replay, Requests, Tally};
 use crate::logging;
 use crate::pipeline::{Alone, ReplayServer, RunError};
 use crate::publish::Failure;
@@ -82,7 +82,7 @@ fn serving_failed(failure: Failure) -> anyhow::Error {
 }
 
 fn print(tally: &Tally, dry_run: bool) -> Result<()> {
-    let Tally { letters, decoded, published, unpublished, undone, filtered, unfit, .. } = tally;
+    let Tally { letters, decoded, published, unpublished, native, undone, filtered, unfit, .. } = tally;
     let mut out = io::stdout().lock();
     match dry_run {
         true => {
@@ -95,6 +95,7 @@ fn print(tally: &Tally, dry_run: bool) -> Result<()> {
         _ => writeln!(out, "{count} {what}"),
     };
     line(*unpublished, "were not: their block was undone meanwhile, or the command was stopped")?;
+    line(*native, &format!("cannot be decoded again: {NATIVE}"))?;
     line(*undone, "are of blocks that a fork has undone: they are not published any more")?;
     line(*filtered, "are such as the configuration does not publish")?;
     let why = tally.unfit_reason.as_deref().map(|why| format!(": {}", printable(why))).unwrap_or_default();

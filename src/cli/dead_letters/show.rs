@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::super::table::{print_json, printable};
 use super::list::Line;
 use super::{ShowArgs, letters};
-use crate::dead_letters::{Again, Letter, Now, PARSER, Select};
+use crate::dead_letters::{Again, Letter, NATIVE, Now, PARSER, Select};
 use crate::event::Past;
 use crate::history::Since;
 
@@ -88,6 +88,7 @@ impl<'a> NowShown<'a> {
         let (result, error, event) = match now {
             Now::Event { event, .. } => ("decoded", None, serde_json::from_str(event).ok()),
             Now::Still(still) => (still.reason, Some(still.message.as_str()), None),
+            Now::Native => ("native", Some(NATIVE), None),
             Now::Undone => ("undone", Some("a fork has undone its block"), None),
             Now::Filtered => ("filtered", Some("the configuration does not publish such events"), None),
             Now::Unfit(why) => ("unfit", Some(why.as_str()), None),

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::super::entry::{BlockEvent, Event, EventKind};
+use super::super::entry::{BlockEvent, Event};
 use super::super::report::Kind;
 use super::Checker;
 use crate::block::Checksum;
+use crate::event;
 use crate::publish::EntryId;
 
 /// A block whose events are being read.
@@ -14,7 +15,7 @@ pub(super) struct Open {
     pub(super) num: u32,
     pub(super) id: Checksum,
     /// The kind of its newest event.
-    pub(super) kind: EventKind,
+    pub(super) kind: event::Kind,
     pub(super) actions: u64,
     pub(super) deltas: u64,
     /// Stand for the ids of its rows' events.
@@ -34,7 +35,7 @@ impl Open {
         Open {
             num,
             id,
-            kind: EventKind::Fork,
+            kind: event::Kind::Fork,
             actions: 0,
             deltas: 0,
             rows: HashSet::new(),
@@ -61,7 +62,7 @@ impl Checker {
         }
         open.kind = open.kind.max(event.kind);
         match event.kind {
-            EventKind::Action => {
+            event::Kind::Action => {
                 open.actions += 1;
                 let sequence = event.event_id.rsplit(':').next().and_then(|text| text.parse::<u64>().ok());
                 let standing = self.standing.get_mut(&num);
@@ -95,13 +96,13 @@ impl Checker {
                     _ => {}
                 }
             }
-            EventKind::Delta | EventKind::NativeDelta => {
+            event::Kind::Delta | event::Kind::NativeDelta => {
                 open.deltas += 1;
                 if !open.rows.insert(hash(event.event_id)) {
                     found.push((Kind::RepeatedEvent, format!("`{}` comes again", event.event_id)));
                 }
             }
-            EventKind::Block => {
+            event::Kind::Block => {
                 open.closed = true;
                 let counted = (open.actions, open.deltas);
                 match serde_json::from_slice::<BlockEvent>(data) {
@@ -126,7 +127,7 @@ impl Checker {
                     }
                 }
             }
-            EventKind::Fork => {}
+            event::Kind::Fork => {}
         }
         for (kind, message) in found {
             self.find(kind, Some(id), num, message);

@@ -6,10 +6,11 @@ mod end;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::entry::{Event, EventKind};
+use super::entry::Event;
 use super::expect::Expect;
 use super::report::{Kind, Report};
-use crate::block::Checksum;
+use crate::block::{Checksum, Position};
+use crate::event;
 use crate::publish::EntryId;
 use block::{Open, hash};
 use branch::{Fork, Standing};
@@ -39,6 +40,11 @@ pub struct Checker {
     parents: BTreeMap<u32, Vec<(Checksum, Checksum)>>,
     /// A fork whose first block is still to come.
     fork: Option<Fork>,
+    /// Blocks up to this one were compared with the node's.
+    compared: u32,
+    /// How many the node has, and how many of them under the same id.
+    known_to_node: u64,
+    same_as_nodes: u64,
     /// Events published again: what stands for their ids, and their blocks.
     replayed: HashMap<u64, u32>,
 }
@@ -61,6 +67,9 @@ impl Checker {
             standing: BTreeMap::new(),
             parents: BTreeMap::new(),
             fork: None,
+            compared: 0,
+            known_to_node: 0,
+            same_as_nodes: 0,
             replayed: HashMap::new(),
         }
     }
@@ -80,6 +89,44 @@ impl Checker {
     /// The block that stands at a height, as far as it is remembered.
     pub fn standing(&self, num: u32) -> Option<Checksum> {
         self.standing.get(&num).map(|block| block.id)
+    }
+
+    /// The blocks asked about that stand and are so far below the newest, none of them twice.
+    pub fn settled(&mut self, below: u32) -> Vec<Position> {
+        let until = self.newest.saturating_sub(below);
+        let from = self.compared.saturating_add(1).max(self.from.unwrap_or(0));
+        let until = until.min(self.to.unwrap_or(u32::MAX));
+        if from > until {
+            return Vec::new();
+        }
+        self.compared = until;
+        self.standing.range(from..=until).map(|(num, block)| Position { num: *num, id: block.id }).collect()
+    }
+
+    /// Compares a block with what the node has at its height, if it has any there that cannot be undone.
+    pub fn compare(&mut self, block: Position, node: Option<Checksum>) {
+        let Some(id) = node else { return };
+        self.known_to_node += 1;
+        if id == block.id {
+            self.same_as_nodes += 1;
+        } else {
+            let message = format!("{} is published, the node has {id}", block.id);
+            self.find(Kind::NotTheNodes, None, block.num, message);
+        }
+    }
+
+    /// The node has nothing more to say.
+    pub fn compared(&mut self) {
+        let (same, left) = (self.same_as_nodes, self.report.blocks.saturating_sub(self.known_to_node));
+        self.report.proven.push(format!("{same} blocks have the ids that the node has"));
+        if left > 0 {
+            self.report.unproven.push(format!(
+                "whether the node has the other {left} blocks: they can still be undone, were undone, or are older than its log"
+            ));
+        }
+        self.report
+            .unproven
+            .push("what the events hold: of the node's blocks only the ids are compared".to_owned());
     }
 
     /// Entries before this one were trimmed, perhaps while reading: begins anew with what comes.
@@ -117,7 +164,7 @@ impl Checker {
             return self.find(Kind::WrongChain, Some(id), event.block_num, message);
         }
         self.report.entries += 1;
-        if event.kind == EventKind::Fork {
+        if event.kind == event::Kind::Fork {
             self.number(id, None);
             return self.fork(id, &event, data);
         }
@@ -168,7 +215,7 @@ impl Checker {
         let rest =
             event.event_id.strip_prefix(self.chain_id.as_str()).and_then(|rest| rest.strip_prefix(':'));
         let mut parts = rest.unwrap_or_default().splitn(4, ':');
-        let fits = parts.next() == Some(event.kind.letter())
+        let fits = parts.next().map(str::as_bytes) == Some(&[event.kind.letter()][..])
             && parts.next().and_then(|part| part.parse().ok()) == Some(num)
             && parts.next() == event.block_id.get(..16);
         if !fits {
