@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::{Activity, Monitor, lock};
+use super::activity::Activity;
+use super::{Monitor, lock};
 use crate::state::State;
 
 /// A newest block of at most that age is live.

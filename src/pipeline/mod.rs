@@ -9,6 +9,7 @@ mod ended;
 mod hold;
 mod intake;
 mod replays;
+mod resume;
 mod session;
 mod settings;
 mod waiting;
@@ -172,18 +173,9 @@ impl Pipeline<'_> {
             () = shutdown.requested() => return Ok(Turn::Done),
         };
         let (checkpoint, connection) = begun;
-        self.compare(&checkpoint)?;
-        let mark = self.settings.selection_mark();
-        if let (Some(block), Some(part)) = (checkpoint.block, checkpoint.part)
-            && checkpoint.part_selection != Some(mark)
-        {
+        if let Err(failure) = self.can_go_on_behind(&checkpoint) {
             let _ = self.lease.release(&server).await;
-            return Err(TurnError::Redis(Failure::Unfit(format!(
-                "block {} was published in part ({part} of its entries) with other `publish` or `filters` settings, by which \
-                 the entries left cannot be counted: start with those settings until the block is complete, or publish \
-                 into another `redis.namespace`",
-                block.num
-            ))));
+            return Err(TurnError::Redis(failure));
         }
         redis.over();
         monitor.leading(true);
@@ -214,40 +206,6 @@ impl Pipeline<'_> {
         let held_by = |holder: &str| self.monitor.set(State::Standby, format!("{holder} holds the lease"));
         startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, held_by)
             .await
-    }
-
-    /// Whether Redis still has what this process published into it.
-    fn compare(&self, checkpoint: &Checkpoint) -> Result<(), TurnError> {
-        let published = self.progress.borrow().block;
-        match (published, checkpoint.block) {
-            (Some(block), None) => {
-                return Err(TurnError::Redis(Failure::Unfit(format!(
-                    "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
-                     (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
-                     or start again with the block to begin with (`--start-block`)"
-                ))));
-            }
-            (Some(block), Some(found)) if found.num < block.num => warn!(
-                published = block.num,
-                checkpoint = found.num,
-                "Redis has lost what was published last: publishing it again from its checkpoint"
-            ),
-            _ => {}
-        }
-        let kept = checkpoint.positions.first().map(|first| first.num);
-        let needed = checkpoint.last_irreversible.max(checkpoint.first_block.unwrap_or(0));
-        if let (Some(kept), Some(block)) = (kept, checkpoint.block)
-            && kept > needed
-            && block.num > needed
-        {
-            warn!(
-                key = self.keys.blocks,
-                from = kept,
-                last_irreversible = checkpoint.last_irreversible,
-                "ids of published blocks are missing in Redis: a fork that reaches below those that are there cannot be told"
-            );
-        }
-        Ok(())
     }
 
     async fn publish(
