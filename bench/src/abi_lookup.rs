@@ -12,6 +12,7 @@ use parser::plan::Plan;
 use redis::aio::MultiplexedConnection;
 
 use crate::made;
+use crate::process::PATIENCE;
 use crate::redis::{Fsync, Redis};
 use crate::report::{Better, Figure, Section, Table};
 use crate::stats::{Latency, Spread, number};
@@ -30,8 +31,7 @@ pub struct LookUps {
 }
 
 /// Measures.
-pub fn section(bench: &mut Bench) -> Result<Section> {
-    let mut section = Section::new(2, "ABI look-up");
+pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
     section.text(
         "The versions a block is decoded with, for one contract with 200 versions in its sorted set, each of the size of `eosio.token`'s ABI. From Redis: a history \
          with nothing in memory asks for the newest two, reads their base64, and is ready; the limit is a GET of as many bytes. From memory: the \
@@ -59,7 +59,7 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
     section
         .facts
         .extend([("abi_p50", look_ups.redis.percentile(50.0)), ("abi_p99", look_ups.redis.percentile(99.0))]);
-    Ok(section)
+    Ok(())
 }
 
 /// Looks one contract's ABI up again and again among so many versions.
@@ -75,7 +75,7 @@ pub fn look_up(bench: &Bench, versions: u32, times: usize) -> Result<LookUps> {
     let keys = Arc::new(bench.keys.clone());
     let mut look_ups =
         LookUps { redis: Latency::new(), get: Latency::new(), memory: Latency::new(), map: Latency::new() };
-    runtime.block_on(async {
+    runtime.block_on(within(async {
         let client = redis::Client::open(redis.url())?;
         let mut connection: MultiplexedConnection = client.get_multiplexed_async_connection().await?;
         let bytes = 2 * version(&abi, 1).member().len();
@@ -105,7 +105,12 @@ pub fn look_up(bench: &Bench, versions: u32, times: usize) -> Result<LookUps> {
             look_ups.map.record(began.elapsed());
         }
         Ok(look_ups)
-    })
+    }))
+}
+
+/// Not for ever.
+async fn within<T>(looking_up: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(2 * PATIENCE, looking_up).await.context("looking ABIs up takes too long")?
 }
 
 /// The block since which the version at the block's end is in force.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::process;
+use crate::process::{self, PATIENCE};
 use crate::recording::Recording;
 use crate::redis::Redis;
 
@@ -66,9 +66,10 @@ pub fn push(redis: &Redis, recording: &Recording, form: Form, after: u32, to: u3
     ensure!(from.end < end.end, "blocks {after} to {to} are in one transaction");
     let stream = TcpStream::connect(("127.0.0.1", redis.port()))?;
     stream.set_nodelay(true)?;
-    let mut reading = stream.try_clone()?;
     // Nothing is measured by a Redis that hangs.
-    reading.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut reading = stream.try_clone()?;
     thread::scope(|scope| {
         let writing = scope.spawn(|| -> Result<()> {
             let all = match form {
@@ -79,7 +80,9 @@ pub fn push(redis: &Redis, recording: &Recording, form: Form, after: u32, to: u3
                 }
             };
             for chunk in all.into_iter().flat_map(|bytes| bytes.chunks(CHUNK)) {
-                (&stream).write_all(chunk)?;
+                (&stream)
+                    .write_all(chunk)
+                    .context("redis-server does not take what the bare writer sends")?;
             }
             Ok(())
         });
@@ -87,7 +90,8 @@ pub fn push(redis: &Redis, recording: &Recording, form: Form, after: u32, to: u3
         let mut buffer = vec![0; 64 << 10];
         let mut wait_for = |commands: u64| -> Result<(Instant, Duration)> {
             while replies.done < commands {
-                let count = reading.read(&mut buffer).context("the bare writer waits for replies")?;
+                let count =
+                    reading.read(&mut buffer).context("redis-server does not answer the bare writer")?;
                 ensure!(count > 0, "Redis closed the connection of the bare writer");
                 replies.read(&buffer[..count])?;
             }

@@ -1,5 +1,6 @@
 //! The committed figures, and whether a later run falls behind them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -36,10 +37,10 @@ impl Baseline {
         fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
     }
 
-    /// The ratios that fell behind further than the repetitions of either run lay apart, one sentence each. Figures in
+    /// The ratios that fell behind further than the repetitions of either run lay apart, one sentence each, by key. Figures in
     /// units of their own are for people: they say something about the machine too.
-    pub fn behind(&self, now: &[Figure]) -> Vec<String> {
-        let mut behind = Vec::new();
+    pub fn behind(&self, now: &[Figure]) -> BTreeMap<String, String> {
+        let mut behind = BTreeMap::new();
         for committed in self.figures.iter().filter(|figure| figure.unit.is_empty()) {
             // The short version leaves some out.
             let Some(now) = now.iter().find(|figure| figure.key == committed.key) else { continue };
@@ -50,7 +51,7 @@ impl Baseline {
             };
             // A ratio that is no number has not been reached either.
             if lost.is_nan() || lost > noise {
-                behind.push(format!(
+                let words = format!(
                     "{} ({}): {} now, {} in the baseline of commit {}, noise {}",
                     now.what,
                     now.key,
@@ -58,7 +59,8 @@ impl Baseline {
                     number(committed.value.median),
                     self.commit,
                     number(noise),
-                ));
+                );
+                behind.insert(now.key.clone(), words);
             }
         }
         behind
@@ -86,7 +88,7 @@ mod tests {
     #[test]
     fn the_committed_figures_pass() {
         let committed = baseline();
-        assert_eq!(committed.behind(&committed.figures), Vec::<String>::new());
+        assert_eq!(committed.behind(&committed.figures), BTreeMap::new());
     }
 
     #[test]
@@ -97,12 +99,12 @@ mod tests {
             committed.behind(&figures)
         };
         // Noise of the rate: 0.05; of the CPU time: a twentieth of it.
-        assert_eq!(now(0.81, 0.53), Vec::<String>::new());
-        assert_eq!(now(2.0, 0.1), Vec::<String>::new());
+        assert_eq!(now(0.81, 0.53), BTreeMap::new());
+        assert_eq!(now(2.0, 0.1), BTreeMap::new());
         let slow = now(0.79, 0.53);
-        assert!(slow.len() == 1 && slow[0].starts_with("rate"), "{slow:?}");
+        assert!(slow.len() == 1 && slow.contains_key("rate"), "{slow:?}");
         let costly = now(0.81, 0.54);
-        assert!(costly.len() == 1 && costly[0].starts_with("cpu"), "{costly:?}");
+        assert!(costly.len() == 1 && costly.contains_key("cpu"), "{costly:?}");
         assert_eq!(now(f64::NAN, 0.5).len(), 1);
     }
 
@@ -110,16 +112,16 @@ mod tests {
     fn noise_of_the_later_run_counts_too_and_units_do_not() {
         let committed = baseline();
         let noisy = [figure("rate", [0.60, 0.75, 0.90], Better::Higher)];
-        assert_eq!(committed.behind(&noisy), Vec::<String>::new());
+        assert_eq!(committed.behind(&noisy), BTreeMap::new());
         let large = [figure("memory", [400.0; 3], Better::Lower).unit("MB")];
-        assert_eq!(committed.behind(&large), Vec::<String>::new());
+        assert_eq!(committed.behind(&large), BTreeMap::new());
     }
 
     #[test]
     fn the_committed_file_passes_and_each_of_its_ratios_can_fail() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("baseline.json");
         let committed = Baseline::load(&path).expect("the committed baseline");
-        assert_eq!(committed.behind(&committed.figures), Vec::<String>::new());
+        assert_eq!(committed.behind(&committed.figures), BTreeMap::new());
         let ratios: Vec<&Figure> = committed.figures.iter().filter(|figure| figure.unit.is_empty()).collect();
         assert!(!ratios.is_empty());
         for figure in ratios {
@@ -131,7 +133,7 @@ mod tests {
                 continue;
             }
             let behind = committed.behind(&[worse]);
-            assert!(behind.len() == 1 && behind[0].contains(&figure.key), "{}: {behind:?}", figure.key);
+            assert!(behind.len() == 1 && behind.contains_key(&figure.key), "{}: {behind:?}", figure.key);
         }
     }
 

@@ -33,8 +33,7 @@ struct Damaged {
 }
 
 /// Measures.
-pub fn section(bench: &mut Bench) -> Result<Section> {
-    let mut section = Section::new(6, "Dead letters");
+pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
     section.text(
         "End to end as in section 4 (2 threads, AOF `everysec`, ids by block), over the capture with every thousandth and with every twentieth \
          action's data overwritten so that its ABI cannot read it: each such event is published with its bytes and the reason, and once more in the \
@@ -75,7 +74,7 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
         ));
     }
     section.table(&table);
-    Ok(section)
+    Ok(())
 }
 
 /// A run, and how many dead letters there are behind it.

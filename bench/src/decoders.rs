@@ -67,8 +67,7 @@ struct Measured {
 }
 
 /// Measures.
-pub fn section(bench: &mut Bench) -> Result<Section> {
-    let mut section = Section::new(3, "Decoders");
+pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
     section.text(
         "One thread, over bytes in memory in the order they came, from packed bytes to JSON in a buffer that is used again; ABIs \
          were parsed before. The limit is a memory copy of the same JSON. Decoders take turns. p99 is of single values timed one by \
@@ -98,7 +97,7 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
     if let Some(compiled) = over_all.iter().find(|measured| measured.name == COMPILED) {
         section.facts.insert("decoded_per_second", 1e9 / Spread::of(compiled.each.iter().copied()).median);
     }
-    Ok(section)
+    Ok(())
 }
 
 const COPY: &str = "memory copy (limit)";

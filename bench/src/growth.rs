@@ -31,13 +31,12 @@ struct Size {
 }
 
 /// Measures.
-pub fn section(bench: &mut Bench) -> Result<Section> {
-    let mut section = Section::new(9, "Growth");
+pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
     let directory = tempfile::tempdir()?;
-    blocks(bench, &mut section, directory.path())?;
-    histories(bench, &mut section)?;
-    streams(bench, &mut section, directory.path())?;
-    Ok(section)
+    blocks(bench, section, directory.path())?;
+    histories(bench, section)?;
+    streams(bench, section, directory.path())?;
+    Ok(())
 }
 
 /// Blocks of transfers, each in a transaction of its own, and nothing else.

@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::time::MissedTickBehavior;
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::process::PATIENCE;
 use crate::program::{Program, Settings};
 use crate::recording::Recording;
 use crate::redis::{Fsync, Redis};
@@ -28,12 +29,14 @@ use crate::workload::Bench;
 /// Blocks up to this one are sent as fast as they go, so that all ABIs are known; those behind it in time.
 const UNTIMED: u32 = 200;
 
+/// Longer than this a consumer does not wait: less than the connection itself does.
+const NOTHING_CAME: Duration = Duration::from_secs(20);
+
 /// When each block went to the socket, from block `UNTIMED + 1` on.
 type Sent = Arc<Mutex<Vec<Instant>>>;
 
 /// Measures.
-pub fn section(bench: &mut Bench) -> Result<Section> {
-    let mut section = Section::new(7, "Latency at the head");
+pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
     section.text(
         "From the moment the node gives a block's frame to its socket until a consumer's `XREAD BLOCK` has returned with the block's first entry \
          (all of a block's entries appear at once, when its transaction is carried out): receiving, decoding, publishing, and waking the consumer. Both moments are \
@@ -64,7 +67,7 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
     section.text(
         "With few blocks p99 is the longest time there was: of 120 blocks the second longest, of 1,200 p99.9 the second longest.",
     );
-    Ok(section)
+    Ok(())
 }
 
 fn figures(pace: u32, latency: &Latency, limit: &Latency) -> [Figure; 2] {
@@ -96,7 +99,7 @@ fn through_the_parser(bench: &Bench, every: Duration, blocks: u32) -> Result<Lat
     let mut parser = Program::start(&bench.program, &url, &redis, redis.port(), &bench.keys, &settings)?;
     parser.reach(&redis, UNTIMED, |_| Ok(()))?;
     go.store(true, Ordering::Relaxed);
-    let latency = consume(bench, &redis, blocks, &sent)?;
+    let latency = consume(bench, &redis, blocks, &sent).with_context(|| parser.log())?;
     playing.abort();
     Ok(latency)
 }
@@ -106,6 +109,7 @@ fn by_a_bare_writer(bench: &Bench, recording: &Recording, every: Duration, block
     let sent = Sent::default();
     let writer = TcpStream::connect(("127.0.0.1", redis.port()))?;
     writer.set_nodelay(true)?;
+    writer.set_write_timeout(Some(PATIENCE))?;
     thread::scope(|scope| {
         let writing = scope.spawn(|| -> Result<()> {
             let mut reading = writer.try_clone()?;
@@ -142,12 +146,13 @@ fn consume(bench: &Bench, redis: &Redis, blocks: u32, sent: &Sent) -> Result<Lat
     let mut block = UNTIMED;
     while block < last {
         let reply: StreamReadReply = redis::cmd("XREAD")
-            .arg(("COUNT", 1, "BLOCK", 20_000, "STREAMS", &bench.keys.events))
+            .arg(("COUNT", 1, "BLOCK", NOTHING_CAME.as_millis() as u64, "STREAMS", &bench.keys.events))
             .arg(format!("{block}-{}", u64::MAX))
             .query(&mut connection)?;
         let now = Instant::now();
         let entry = reply.keys.first().and_then(|stream| stream.ids.first());
-        let entry = entry.with_context(|| format!("nothing came behind block {block} for 20 seconds"))?;
+        let entry =
+            entry.with_context(|| format!("nothing came behind block {block} for {NOTHING_CAME:?}"))?;
         let num = entry.id.split_once('-').and_then(|(num, _)| num.parse().ok());
         let num: u32 = num.context("ids by block are expected")?;
         ensure!(num == block + 1, "block {num} came behind block {block}");

@@ -35,7 +35,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use clap::Parser;
 
 use baseline::Baseline;
@@ -51,7 +51,7 @@ const FIGURES: &str = "bench/baseline.json";
 #[derive(Debug, Parser)]
 #[command(name = "scripts/bench")]
 struct Cli {
-    /// Fewer repetitions and variants: some two minutes
+    /// Fewer repetitions and variants: some three minutes
     #[arg(long)]
     quick: bool,
     /// The short version, without writing anything: fail if a ratio to its limit fell behind the committed one
@@ -62,19 +62,20 @@ struct Cli {
     section: Vec<u8>,
 }
 
-/// A section's number and what measures it.
-type Measure = (u8, fn(&mut Bench) -> Result<Section>);
+/// A section's title and what measures it.
+type Measure = (&'static str, fn(&mut Bench, &mut Section) -> Result<()>);
 
+/// From 1.
 const SECTIONS: [Measure; 9] = [
-    (1, xadd::section),
-    (2, abi_lookup::section),
-    (3, decoders::section),
-    (4, end_to_end::section),
-    (5, memory::section),
-    (6, dead_letters::section),
-    (7, head_latency::section),
-    (8, trim::section),
-    (9, growth::section),
+    ("XADD", xadd::section),
+    ("ABI look-up", abi_lookup::section),
+    ("Decoders", decoders::section),
+    ("End to end", end_to_end::section),
+    ("Memory", memory::section),
+    ("Dead letters", dead_letters::section),
+    ("Latency at the head", head_latency::section),
+    ("XTRIM running and not", trim::section),
+    ("Growth", growth::section),
 ];
 
 fn main() -> Result<()> {
@@ -85,39 +86,63 @@ fn main() -> Result<()> {
     let began = Instant::now();
     eprintln!("reading the recording");
     let mut bench = Bench::new(&root, program()?, cli.quick || cli.check)?;
-    let mut sections = Vec::new();
-    for (number, measure) in SECTIONS {
-        if cli.section.is_empty() || cli.section.contains(&number) {
-            eprintln!("section {number}, {} s", began.elapsed().as_secs());
-            sections.push(measure(&mut bench)?);
-        }
-    }
+    let wanted = |number: &u8| cli.section.is_empty() || cli.section.contains(number);
+    let mut sections: Vec<Section> =
+        (1..=SECTIONS.len() as u8).filter(wanted).map(|number| measure(&mut bench, number, began)).collect();
+    let behind = committed.map(|committed| behind(&mut bench, &committed, &mut sections, began));
     machine.look_again()?;
     eprintln!("done in {} s", began.elapsed().as_secs());
+    let failed: Vec<String> =
+        sections.iter().filter(|section| section.failed).map(|section| section.number.to_string()).collect();
     if !cli.section.is_empty() {
         for section in &sections {
             println!("{}", section.markdown());
         }
-        return Ok(());
-    }
-    let figures = sections.iter().flat_map(|section| section.figures.clone()).collect::<Vec<_>>();
-    let report = report::markdown(&machine, &sections, bench.quick);
-    println!("{report}");
-    match committed {
-        Some(committed) => {
-            let behind = committed.behind(&figures);
-            if !behind.is_empty() {
-                bail!("behind the committed baseline:\n  {}", behind.join("\n  "));
-            }
-            eprintln!("no ratio fell behind the committed ones");
-        }
-        None => {
+    } else {
+        let report = report::markdown(&machine, &sections, bench.quick);
+        println!("{report}");
+        if behind.is_none() {
             fs::write(root.join(REPORT), &report)?;
+            let figures = sections.into_iter().flat_map(|section| section.figures).collect();
             Baseline { commit: machine.commit, figures }.save(&root.join(FIGURES))?;
             eprintln!("written: {REPORT}, {FIGURES}");
         }
     }
+    ensure!(failed.is_empty(), "could not be measured to the end: section {}", failed.join(", "));
+    if let Some(behind) = behind {
+        ensure!(behind.is_empty(), "behind the committed baseline:\n  {}", behind.join("\n  "));
+        eprintln!("no ratio fell behind the committed ones");
+    }
     Ok(())
+}
+
+/// Measures a section. A failure stands in it; what was measured before is kept.
+fn measure(bench: &mut Bench, number: u8, began: Instant) -> Section {
+    let (title, measure) = SECTIONS[usize::from(number) - 1];
+    eprintln!("section {number}, {} s", began.elapsed().as_secs());
+    let mut section = Section::new(number, title);
+    if let Err(error) = measure(bench, &mut section) {
+        eprintln!("section {number} failed: {error:#}");
+        section.fail(&error);
+    }
+    section
+}
+
+/// Which ratios fell behind the committed ones, a sentence each. A section with one of them is measured once more: what happens
+/// once on a machine that does other things too says nothing.
+fn behind(bench: &mut Bench, committed: &Baseline, sections: &mut [Section], began: Instant) -> Vec<String> {
+    let mut behind = Vec::new();
+    for section in sections {
+        let first = committed.behind(&section.figures);
+        if first.is_empty() {
+            continue;
+        }
+        let again = measure(bench, section.number, began);
+        let second = committed.behind(&again.figures);
+        behind.extend(second.into_iter().filter(|(key, _)| first.contains_key(key)).map(|(_, words)| words));
+        *section = again;
+    }
+    behind
 }
 
 /// The `parser` that was built with this.

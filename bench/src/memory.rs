@@ -29,8 +29,7 @@ struct LongRun {
 }
 
 /// Measures.
-pub fn section(bench: &mut Bench) -> Result<Section> {
-    let mut section = Section::new(5, "Memory");
+pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
     section.text(
         "Resident memory of `parser run` in the default configuration (VmRSS and VmHWM of /proc). *Idle*: it has published one block and \
          waits for the node's next one. *At the head*: a block every half second. *Catching up*: everything at full speed; the most \
@@ -80,7 +79,7 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
             .target(15.0),
     );
     section.facts.extend([("idle_mb", mb(idle.rss)), ("catching_up_mb", mb(all.catching_up.peak))]);
-    Ok(section)
+    Ok(())
 }
 
 /// With the newest block published and no other to come.

@@ -3,8 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 
 use anyhow::{Context, Result, ensure};
+
+use crate::process::PATIENCE;
 
 /// Killed when dropped.
 pub struct Node {
@@ -28,7 +32,14 @@ impl Node {
         let out = child.stdout.take().context("it has a standard output")?;
         let mut node = Node { child, url: String::new() };
         // Printed once the capture is loaded.
-        BufReader::new(out).read_line(&mut node.url)?;
+        let (say, said) = mpsc::channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            let _ = say.send(BufReader::new(out).read_line(&mut line).map(|_| line));
+        });
+        let line = said.recv_timeout(PATIENCE);
+        node.url =
+            line.with_context(|| format!("`capture serve {}` does not begin", capture.display()))??;
         node.url.truncate(node.url.trim_end().len());
         ensure!(node.url.starts_with("ws://"), "`capture serve {}` ended", capture.display());
         Ok(node)

@@ -1,4 +1,4 @@
-//! What Linux says of a running process: CPU time and memory.
+//! What Linux says of a running process: CPU time and memory. And how long one is waited for.
 
 use std::fs;
 use std::time::Duration;
@@ -7,6 +7,9 @@ use anyhow::{Context, Result};
 
 /// Clock ticks a second in /proc: 100 on every Linux that a Redis runs on (USER_HZ).
 const TICKS: u64 = 100;
+
+/// Longer than this nothing is waited for that gives no sign of life: the section fails, and the next one begins.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A process' memory, in bytes.
 #[derive(Debug, Clone, Copy, Default)]

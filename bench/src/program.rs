@@ -10,14 +10,14 @@ use parser::keys::Keys;
 use redis::Connection;
 use tempfile::TempDir;
 
-use crate::process;
+use crate::process::{self, PATIENCE};
 use crate::redis::Redis;
 
 /// Time between two looks at the checkpoint.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Longer than this without a new block is a failure of the measurement.
-const STUCK: Duration = Duration::from_secs(60);
+/// No run is meant to take as long, however slowly it goes on.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// What differs between runs.
 #[derive(Debug, Clone)]
@@ -124,7 +124,8 @@ impl Program {
             .atomic()
             .hget(&self.keys.sync, "block_num")
             .xlen(&self.keys.events)
-            .query(&mut self.connection)?;
+            .query(&mut self.connection)
+            .context("redis-server does not say how far the parser is")?;
         let at = Instant::now();
         Ok(Moment {
             at,
@@ -142,7 +143,8 @@ impl Program {
         block: u32,
         mut look: impl FnMut(&Moment) -> Result<()>,
     ) -> Result<Moment> {
-        let mut last = (0, Instant::now());
+        let began = Instant::now();
+        let mut last = (0, began);
         loop {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the parser ended before block {block} ({status}): {}", self.log());
@@ -154,15 +156,22 @@ impl Program {
             }
             if moment.block > last.0 {
                 last = (moment.block, moment.at);
-            } else if last.1.elapsed() > STUCK {
-                bail!("the parser stays at block {}: {}", moment.block, self.log());
+            } else if last.1.elapsed() > PATIENCE {
+                bail!("the parser stays at block {} for {PATIENCE:?}: {}", moment.block, self.log());
+            }
+            if began.elapsed() > LONGEST {
+                bail!(
+                    "the parser is only at block {} of {block} after {LONGEST:?}: {}",
+                    moment.block,
+                    self.log()
+                );
             }
             std::thread::sleep(LOOK);
         }
     }
 
     /// What it said last.
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         let text = fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
         text.lines().last().unwrap_or("it said nothing").to_owned()
     }

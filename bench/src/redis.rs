@@ -8,6 +8,8 @@ use anyhow::{Context, Result, bail};
 use redis::Connection;
 use tempfile::TempDir;
 
+use crate::process::PATIENCE;
+
 /// When the append-only file is brought to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
@@ -65,7 +67,7 @@ impl Redis {
             .spawn()
             .context("failed to start redis-server (scripts/install-redis)")?;
         let mut redis = Redis { _directory: directory, port, child };
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if redis.child.try_wait()?.is_some() {
                 return Ok(None);
@@ -93,9 +95,12 @@ impl Redis {
         self.child.id()
     }
 
-    /// A connection to look into it.
+    /// A connection to look into it. It does not wait for ever.
     pub fn connect(&self) -> Result<Connection> {
-        Ok(redis::Client::open(self.url())?.get_connection()?)
+        let connection = redis::Client::open(self.url())?.get_connection_with_timeout(PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        connection.set_write_timeout(Some(PATIENCE))?;
+        Ok(connection)
     }
 
     /// Bytes of memory that its data takes (INFO's `used_memory`).

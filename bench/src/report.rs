@@ -21,6 +21,8 @@ pub struct Section {
     pub figures: Vec<Figure>,
     /// Single numbers that the report's head needs.
     pub facts: BTreeMap<&'static str, f64>,
+    /// Whether it could not be measured to its end.
+    pub failed: bool,
 }
 
 /// Which way is better.
@@ -62,7 +64,21 @@ pub struct Table(String);
 impl Section {
     /// An empty section.
     pub fn new(number: u8, title: &'static str) -> Section {
-        Section { number, title, body: String::new(), figures: Vec::new(), facts: BTreeMap::new() }
+        Section {
+            number,
+            title,
+            body: String::new(),
+            figures: Vec::new(),
+            facts: BTreeMap::new(),
+            failed: false,
+        }
+    }
+
+    /// Ends it with what went wrong.
+    pub fn fail(&mut self, error: &anyhow::Error) {
+        self.failed = true;
+        let words = format!("{error:#}").replace('\n', " ");
+        self.text(format!("**This section could not be measured to its end: {words}**"));
     }
 
     /// Adds a paragraph.
@@ -151,6 +167,13 @@ pub fn markdown(machine: &Machine, sections: &[Section], quick: bool) -> String 
     out.push_str(&machine.markdown());
     if quick {
         out.push_str("**Short version (`--quick`): fewer repetitions and variants.**\n\n");
+    }
+    for section in sections.iter().filter(|section| section.failed) {
+        let _ = write!(
+            out,
+            "**Section {} ({}) could not be measured to its end: the reason stands there.**\n\n",
+            section.number, section.title
+        );
     }
     out.push_str("## Against the targets\n\n");
     let mut table =

@@ -12,8 +12,7 @@ const OFF: &str = "xtrim: {enabled: false}\n";
 const ON: &str = "xtrim: {intervalMs: 1000, keepBlocks: 200}\n";
 
 /// Measures.
-pub fn section(bench: &mut Bench) -> Result<Section> {
-    let mut section = Section::new(8, "XTRIM running and not");
+pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
     section.text(
         "End to end as in section 4 (2 threads, AOF `everysec`, ids by block), once without trimming, which is the limit here, and once with a round every second that \
          leaves the newest 200 blocks. They take turns.",
@@ -43,7 +42,7 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
                 format!("{} blocks/s", number(rate(&off).median)),
             ),
     );
-    Ok(section)
+    Ok(())
 }
 
 /// A run, and the entries in the stream at its end.

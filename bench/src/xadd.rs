@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use parser::resp;
 
 use crate::bare_writer::{self, Form};
+use crate::process::PATIENCE;
 use crate::recording::Recording;
 use crate::redis::{Fsync, Redis};
 use crate::report::{Better, Figure, Section, Table};
@@ -22,8 +23,7 @@ const BATCH: usize = 100;
 const BLOCKS: std::ops::RangeInclusive<u32> = 201..=600;
 
 /// Measures.
-pub fn section(bench: &mut Bench) -> Result<Section> {
-    let mut section = Section::new(1, "XADD");
+pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
     let recording = bench.recording("auto")?;
     let events: Vec<&[u8]> =
         recording.events().skip(recording.up_to(200).events as usize).take(20_000).collect();
@@ -75,7 +75,7 @@ pub fn section(bench: &mut Bench) -> Result<Section> {
         }
     }
     section.table(&table);
-    Ok(section)
+    Ok(())
 }
 
 fn row(table: &mut Table, fsync: Fsync, what: &str, latency: &Latency, each: f64, limit: String) {
@@ -118,9 +118,11 @@ fn drop_all(recording: &Recording, after: u32, to: u32) -> Result<f64> {
     thread::scope(|scope| {
         scope.spawn(move || -> Result<()> {
             let mut stream = TcpStream::connect(address)?;
+            stream.set_write_timeout(Some(PATIENCE))?;
             Ok(stream.write_all(&recording.bytes[from.end..end.end])?)
         });
         let (mut stream, _) = listener.accept()?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let mut buffer = vec![0; 64 << 10];
         while stream.read(&mut buffer)? > 0 {}
         Ok((end.events - from.events) as f64 / began.elapsed().as_secs_f64())
@@ -138,6 +140,8 @@ impl Client {
     fn connect(port: u16) -> Result<Client> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Client { stream, command: Vec::new(), replies: vec![0; 64 << 10] })
     }
 
@@ -180,7 +184,8 @@ impl Client {
         self.stream.write_all(&self.command)?;
         let mut seen = 0;
         while seen < lines {
-            let count = self.stream.read(&mut self.replies).context("waiting for a reply")?;
+            let count =
+                self.stream.read(&mut self.replies).context("redis-server does not answer an XADD")?;
             let replies = &self.replies[..count];
             ensure!(count > 0 && replies[0] != b'-', "Redis refuses: {}", String::from_utf8_lossy(replies));
             seen += replies.iter().filter(|byte| **byte == b'\n').count();
