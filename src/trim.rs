@@ -8,6 +8,7 @@
 //! ([`crate::publish::writer::Settings::pause_at`]) and trimming goes on every second; with `whenFull: trim`
 //! the oldest entries go whoever needs them: counted, and logged as an error where a group had not read them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -25,6 +26,9 @@ const STEP: u64 = 10_000;
 
 /// Rounds follow each other no faster than this, also when the stream is full.
 const SPACING: Duration = Duration::from_secs(1);
+
+/// What a full stream loses is said so often.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
 
 /// What is trimmed (`xtrim` in the configuration).
 #[derive(Debug, Clone)]
@@ -61,6 +65,22 @@ struct Group {
     bound: EntryId,
 }
 
+/// What had to go because the stream was full.
+#[derive(Debug, Default)]
+pub struct Forced {
+    /// Entries.
+    removed: u64,
+    /// Groups that had not read or acknowledged some of them.
+    behind: BTreeSet<String>,
+}
+
+/// What was forced out since it was last said.
+#[derive(Debug, Default)]
+struct Unsaid {
+    forced: Forced,
+    said: Option<Instant>,
+}
+
 /// Trims round after round until dropped. A Redis that fails or restarts is waited for.
 pub async fn run(
     server: &Server,
@@ -72,10 +92,15 @@ pub async fn run(
 ) {
     let mut connection = None;
     let mut failing = false;
+    let mut unsaid = Unsaid::default();
     loop {
         match attempt(&mut connection, server, keys, policy, stream_ids, status).await {
-            Ok(()) if failing => info!("trimming the events stream again"),
-            Ok(()) => {}
+            Ok(forced) => {
+                if failing {
+                    info!("trimming the events stream again");
+                }
+                unsaid.say(keys, policy, forced);
+            }
             Err(failure) => {
                 if !failing {
                     warn!(reason = %failure, "cannot trim the events stream for now; trying again");
@@ -104,7 +129,7 @@ async fn attempt(
     policy: &Policy,
     stream_ids: StreamIds,
     status: &watch::Sender<Status>,
-) -> Result<(), Failure> {
+) -> Result<Forced, Failure> {
     if let Some(connection) = connection {
         match round(connection, keys, policy, stream_ids, status).await {
             // Closed by Redis, perhaps, for having been idle since the last round (its `timeout`).
@@ -116,14 +141,14 @@ async fn attempt(
     round(connection, keys, policy, stream_ids, status).await
 }
 
-/// Trims once.
+/// Trims once; what had to go because the stream was full.
 pub async fn round(
     connection: &mut MultiplexedConnection,
     keys: &Keys,
     policy: &Policy,
     stream_ids: StreamIds,
     status: &watch::Sender<Status>,
-) -> Result<(), Failure> {
+) -> Result<Forced, Failure> {
     let groups: Vec<Group> =
         stream::groups(connection, &keys.events).await?.into_iter().map(Group::of).collect();
     let slowest = groups.iter().min_by_key(|group| group.bound);
@@ -145,16 +170,16 @@ pub async fn round(
     }
     let forced = match policy.force_above {
         Some(cap) => force(connection, keys, &groups, cap).await?,
-        None => 0,
+        None => Forced::default(),
     };
     status.send_modify(|status| {
         status.rounds += 1;
         status.trimmed += trimmed;
-        status.forced += forced;
+        status.forced += forced.removed;
         status.bound = bound;
         status.held_by = held_by;
     });
-    Ok(())
+    Ok(forced)
 }
 
 /// The id that all entries of the newest `count` blocks have or exceed, counted back from the checkpoint's.
@@ -197,42 +222,31 @@ async fn remove(
     Ok(removed + rest)
 }
 
-/// Removes the oldest entries beyond `cap`, and tells what was lost.
+/// Removes the oldest entries beyond `cap`.
 async fn force(
     connection: &mut MultiplexedConnection,
     keys: &Keys,
     groups: &[Group],
     cap: u64,
-) -> Result<u64, Failure> {
+) -> Result<Forced, Failure> {
     let stream = keys.events.as_str();
     let length: u64 = redis::cmd("XLEN").arg(stream).query_async(connection).await?;
     if length <= cap {
-        return Ok(0);
+        return Ok(Forced::default());
     }
     let mut needed = Vec::with_capacity(groups.len());
     for group in groups {
         needed.push((group, first_from(connection, stream, &group.bound.to_string()).await?));
     }
-    let forced = remove(connection, stream, "MAXLEN", &cap.to_string()).await?;
+    let removed = remove(connection, stream, "MAXLEN", &cap.to_string()).await?;
     let first = first_from(connection, stream, "-").await?;
     let lost = |oldest: &EntryId| first.is_none_or(|first| *oldest < first);
-    let behind: Vec<&str> = needed
+    let behind = needed
         .iter()
         .filter(|(_, oldest)| oldest.as_ref().is_some_and(lost))
-        .map(|(group, _)| group.name.as_str())
+        .map(|(group, _)| group.name.clone())
         .collect();
-    if behind.is_empty() {
-        warn!(stream, removed = forced, cap, "the events stream is full: removed the oldest entries");
-    } else {
-        error!(
-            stream,
-            removed = forced,
-            cap,
-            groups = behind.join(", "),
-            "the events stream is full: removed the oldest entries, also some that consumer groups had not read or acknowledged"
-        );
-    }
-    Ok(forced)
+    Ok(Forced { removed, behind })
 }
 
 /// Id of the first entry from `start` on.
@@ -246,6 +260,38 @@ async fn first_from(
     entries.ids.first().map(|entry| stream::id(&entry.id)).transpose()
 }
 
+// === impl Unsaid ===
+
+impl Unsaid {
+    /// What is to be said now: at once what is lost first, and in sums what follows, since a full stream loses something every second.
+    fn due(&mut self, more: Forced) -> Option<Forced> {
+        self.forced.removed += more.removed;
+        self.forced.behind.extend(more.behind);
+        if self.forced.removed == 0 || self.said.is_some_and(|at| at.elapsed() < SAID_AGAIN) {
+            return None;
+        }
+        self.said = Some(Instant::now());
+        Some(std::mem::take(&mut self.forced))
+    }
+
+    fn say(&mut self, keys: &Keys, policy: &Policy, more: Forced) {
+        let Some(Forced { removed, behind }) = self.due(more) else { return };
+        let (stream, cap) = (&keys.events, policy.force_above);
+        if behind.is_empty() {
+            warn!(stream, removed, cap, "the events stream is full: removed the oldest entries");
+        } else {
+            let groups = Vec::from_iter(behind).join(", ");
+            error!(
+                stream,
+                removed,
+                cap,
+                groups,
+                "the events stream is full: removed the oldest entries, also some that consumer groups had not read or acknowledged"
+            );
+        }
+    }
+}
+
 // === impl Group ===
 
 impl Group {
@@ -257,5 +303,29 @@ impl Group {
             name: String::from_utf8_lossy(&group.name).into_owned(),
             bound: group.oldest_pending.map_or(read, |oldest| read.min(oldest)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forced(removed: u64, behind: &[&str]) -> Forced {
+        Forced { removed, behind: behind.iter().map(|name| name.to_string()).collect() }
+    }
+
+    #[test]
+    fn losses_are_said_at_once_and_then_in_sums() {
+        let mut unsaid = Unsaid::default();
+        assert!(unsaid.due(Forced::default()).is_none());
+        assert_eq!(unsaid.due(forced(3, &["slow"])).map(|forced| forced.removed), Some(3));
+        assert!(unsaid.due(forced(4, &["slow"])).is_none() && unsaid.due(forced(5, &["late"])).is_none());
+        unsaid.said = unsaid.said.and_then(|at| at.checked_sub(SAID_AGAIN));
+        let sum = unsaid.due(Forced::default()).expect("what was not said");
+        assert_eq!(
+            (sum.removed, Vec::from_iter(sum.behind)),
+            (9, vec!["late".to_owned(), "slow".to_owned()])
+        );
+        assert!(unsaid.due(Forced::default()).is_none());
     }
 }

@@ -227,4 +227,28 @@ async fn a_redis_that_lost_everything_is_not_begun_anew_in_silence() {
     let left: Vec<String> =
         ::redis::cmd("KEYS").arg("*events").query_async(&mut redis.client().await).await.expect("KEYS");
     assert!(left.is_empty(), "nothing is published behind the gap");
+
+    // It is started again all the same: not to begin with the node's newest block, but with one that is named.
+    let (status, said) = Parser::start(&config(&[node.url()], &redis, ""), &[]).ended().await;
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("a parser that ran before had published block"), "{said}");
+    let parser = Parser::start(&config(&[node.url()], &redis, ""), &["--start-block", "1"]);
+    published(&redis, &CHAIN, 3).await;
+    parser.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_is_noticed_also_by_a_parser_that_has_published_nothing_itself() {
+    let blocks: Vec<_> = (1..=9).map(|num| block(num, 0)).collect();
+    let node = serve(&capture(&blocks), ServeOptions::default()).await;
+    let redis = TestRedis::start().await;
+    let parser = Parser::start(&config(&[node.url()], &redis, "startBlock: 1\nstopBlock: 9"), &[]);
+    assert_eq!(parser.ended().await.0, Some(0));
+    // At the head there is nothing more to publish.
+    let mut parser = Parser::start(&config(&[node.url()], &redis, ""), &[]);
+    parser.says("reading blocks").await;
+    ::redis::cmd("FLUSHALL").exec_async(&mut redis.client().await).await.expect("FLUSHALL");
+    let (status, said) = parser.ended().await;
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("block 9 (") && said.contains("Redis has no checkpoint any more"), "{said}");
 }

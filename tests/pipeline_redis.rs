@@ -62,6 +62,26 @@ async fn a_full_redis_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_redis_with_room_for_a_little_is_one_outage() {
+    let recording = Recording::bundled("mixed-100");
+    let reference = undisturbed(&recording.capture, "").await;
+    let stage = Stage::new(&recording.capture).await;
+    // The lease can be taken, a block not be written.
+    stage.redis.config("maxmemory", "4mb").await;
+    let mut parser = stage.parser("");
+    parser.says("OOM").await;
+    tries(&stage, &mut parser, 20).await;
+    assert_eq!(count(&parser.log(), "Redis is back"), 0, "{}", parser.log());
+    stage.redis.config("maxmemory", "0").await;
+    stage.done(&mut parser).await;
+    let log = parser.stopped().await;
+    for text in ["waiting for Redis", "OOM", "Redis is back", "reading blocks"] {
+        assert_eq!(count(&log, text), 1, "{text}: {log}");
+    }
+    stage.written().await.assert_same(&reference, "after maxmemory");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_became_a_replica_is_waited_for() {
     let (stage, mut parser, reference) = half_way(TestRedis::start().await).await;
     let replica_of = async |host: &str, port: &str| {

@@ -58,16 +58,15 @@ impl Health {
 pub(super) fn health(view: &View, threshold: Duration) -> Health {
     let status = &view.status;
     let ok = match status.state {
-        State::CatchingUp | State::Live => match view.lag {
+        State::CatchingUp | State::Live | State::Connecting => match view.lag {
             Some(lag) if lag > threshold => {
                 let (lag, most) = (lag.as_secs(), threshold.as_secs_f64());
                 let reason =
                     format!("the newest block published is {lag} s old (health.lagThresholdSeconds: {most})");
                 return Health::new(view, threshold, false, reason);
             }
-            _ => true,
+            _ => status.state != State::Connecting || now().saturating_sub(status.since) <= CONNECTING,
         },
-        State::Connecting => now().saturating_sub(status.since) <= CONNECTING,
         State::Standby | State::Stopping => true,
         State::WaitingForNode
         | State::WaitingForRedis
@@ -83,4 +82,26 @@ pub(super) fn health(view: &View, threshold: Duration) -> Health {
 pub(super) fn ready(view: &View, threshold: Duration) -> Health {
     let ok = matches!(view.status.state, State::CatchingUp | State::Live);
     Health::new(view, threshold, ok, view.status.reason.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::{Monitor, Status};
+
+    #[test]
+    fn a_connection_being_made_anew_is_no_excuse_for_old_blocks() {
+        let threshold = Duration::from_secs(30);
+        let connecting = |seconds, lag: Option<u64>| {
+            let since = now() - Duration::from_secs(seconds);
+            let status = Status { state: State::Connecting, reason: String::new(), since };
+            health(
+                &View { status, lag: lag.map(Duration::from_secs), ..Monitor::default().view() },
+                threshold,
+            )
+            .is_ok()
+        };
+        assert!(connecting(1, None) && connecting(1, Some(30)));
+        assert!(!connecting(1, Some(31)) && !connecting(11, Some(1)) && !connecting(11, None));
+    }
 }

@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use tracing::info;
+
 use super::{Monitor, lock};
 use crate::block::Checksum;
 use crate::metrics::Stage;
@@ -19,6 +21,8 @@ pub(super) enum Activity {
     Other(State, String),
     /// The same, until a block is taken.
     Stuck(State, String),
+    /// Redis has no room for a block, until it takes one.
+    Refused(String),
 }
 
 impl Monitor {
@@ -42,6 +46,17 @@ impl Monitor {
         self.begin(Activity::Stuck(state, reason.into()));
     }
 
+    /// Redis has no room for a block, for that reason.
+    pub fn refused(&self, reason: String) {
+        self.begin(Activity::Refused(reason));
+    }
+
+    /// Redis takes blocks again.
+    pub fn redis_is_back(&self) {
+        self.metrics.redis_reconnects.inc();
+        info!("Redis is back");
+    }
+
     /// It reads blocks from that endpoint.
     pub fn reading(&self, endpoint: String) {
         *lock(&self.node.endpoint) = Some(endpoint);
@@ -60,7 +75,8 @@ impl Monitor {
             let mut activity = lock(&self.activity);
             let stays = match (&*activity, &next) {
                 (Activity::Other(State::Stopping, _), Activity::Other(next, _)) => *next != State::Failed,
-                (Activity::Other(State::Stopping, _), _) | (Activity::Stuck(..), Activity::Reading) => true,
+                (Activity::Other(State::Stopping, _), _)
+                | (Activity::Stuck(..) | Activity::Refused(_), Activity::Reading) => true,
                 _ => false,
             };
             if !stays {
@@ -144,6 +160,14 @@ impl Monitor {
             }
             if !tally.letters.is_empty() {
                 lock(&self.recent).letters(&tally.letters);
+            }
+        }
+        if done.blocks > 0 {
+            let mut activity = lock(&self.activity);
+            if matches!(*activity, Activity::Refused(_)) {
+                *activity = Activity::Reading;
+                drop(activity);
+                self.redis_is_back();
             }
         }
     }

@@ -68,7 +68,7 @@ impl Monitor {
 
     /// Whether reading again does not mend it.
     pub fn is_stuck(&self) -> bool {
-        matches!(*lock(&self.activity), Activity::Stuck(..))
+        matches!(*lock(&self.activity), Activity::Stuck(..) | Activity::Refused(_))
     }
 
     pub(super) fn judge(&self, before: State) -> (State, String) {
@@ -79,6 +79,9 @@ impl Monitor {
 fn judge(activity: &Activity, facts: Facts, before: State) -> (State, String) {
     if let Activity::Other(state, reason) | Activity::Stuck(state, reason) = activity {
         return (*state, reason.clone());
+    }
+    if let Activity::Refused(reason) = activity {
+        return (State::WaitingForRedis, reason.clone());
     }
     if let Some(reason) = facts.full {
         return (State::PausedStreamFull, reason);

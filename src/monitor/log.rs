@@ -27,8 +27,10 @@ pub(super) struct Said {
 
 /// Logs at a level that only the state tells.
 macro_rules! log {
-    ($state:expr, $($line:tt)*) => {
+    ($state:expr, $reason:expr, $($line:tt)*) => {
         match $state {
+            // Again, because something was lost.
+            State::Connecting if !$reason.is_empty() => warn!($($line)*),
             State::ForkTooDeep | State::Failed => error!($($line)*),
             State::WaitingForNode
             | State::WaitingForRedis
@@ -101,6 +103,7 @@ impl Monitor {
                 let (block, head) = (view.block, view.head);
                 log!(
                     state,
+                    reason,
                     state = state.as_str(),
                     reason = shown(&reason),
                     seconds,
@@ -118,7 +121,7 @@ fn say(state: State, reason: &str) {
     match state {
         // The signal and the error have lines of their own.
         State::Stopping | State::Failed => {}
-        _ => log!(state, state = state.as_str(), reason = shown(reason), "{}", words(state)),
+        _ => log!(state, reason, state = state.as_str(), reason = shown(reason), "{}", words(state)),
     }
 }
 

@@ -115,7 +115,8 @@ async fn round(
     Ok(())
 }
 
-/// Writes the report, unless another parser's stands there and this one does not hold the lease.
+/// Writes the report, unless another parser's stands there and this one does not hold the lease: it may tell of what Redis has
+/// lost (see `pipeline::resume`).
 async fn write(
     monitor: &Monitor,
     keys: &Keys,
@@ -129,7 +130,7 @@ async fn write(
         }
         if let Some(found) = found(keys, connection).await?
             && found.instance != report.instance
-            && found.state != State::Failed
+            && (found.state != State::Failed || found.block.is_some())
         {
             return Ok(());
         }

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
-use crate::block::Checksum;
+use crate::block::{Checksum, Position};
 use crate::chain::Chain;
 use crate::config::Config;
 use crate::history::{History, Store, edits};
@@ -76,10 +76,19 @@ pub async fn run(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) ->
     tokio::select! {
         ended = pipeline(config, monitor.clone(), shutdown) => ended,
         () = limit => {
+            give_up_lease(config, &monitor).await;
             warn!("not all that was in flight could be published: the next start goes on from the checkpoint");
             Ok(())
         }
     }
+}
+
+/// For another parser not to wait until it runs out.
+async fn give_up_lease(config: &Config, monitor: &Monitor) {
+    let (Some(chain), Ok(server)) = (monitor.chain_id(), server(config)) else { return };
+    let keys = Keys::new(&config.redis.namespace, &chain, &config.redis.key_prefix);
+    // Where that fails it runs out by itself.
+    let _ = Lease::with_token(&keys, monitor.instance().to_owned()).release(&server).await;
 }
 
 async fn pipeline(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -> Result<(), RunError> {
@@ -120,6 +129,7 @@ async fn pipeline(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -
         settings,
         pool: Arc::new(pool),
         progress: monitor.progress.clone(),
+        found: None,
         monitor,
         said: checks::Said::default(),
     };
@@ -137,6 +147,7 @@ async fn pipeline(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -
             TurnError::Redis(failure) | TurnError::Feed(FeedError::Redis(failure)) => failure,
             TurnError::Feed(error) => return Err(error.into()),
         };
+        pipeline.node.given_up();
         tokio::select! {
             waited = redis.wait(failure) => waited?,
             () = shutdown.requested() => return Ok(()),
@@ -154,6 +165,8 @@ struct Pipeline<'a> {
     pool: Arc<rayon::ThreadPool>,
     monitor: Arc<Monitor>,
     progress: watch::Sender<Progress>,
+    /// The newest checkpoint found in Redis.
+    found: Option<Position>,
     /// What was said about how Redis is set up.
     said: checks::Said,
 }
@@ -173,7 +186,12 @@ impl Pipeline<'_> {
             () = shutdown.requested() => return Ok(Turn::Done),
         };
         let (checkpoint, connection) = begun;
-        if let Err(failure) = self.can_go_on_behind(&checkpoint) {
+        let can_go_on = match checkpoint.block {
+            None => self.may_begin(&server).await,
+            Some(_) => self.can_go_on_behind(&checkpoint),
+        };
+        self.found = checkpoint.block.or(self.found);
+        if let Err(failure) = can_go_on {
             let _ = self.lease.release(&server).await;
             return Err(TurnError::Redis(failure));
         }
@@ -240,6 +258,7 @@ impl Pipeline<'_> {
                     block = block.num, id = %block.id, start_block = %start,
                     "going on behind the checkpoint: it goes before the start block asked for"
                 ),
+                _ if self.monitor.is_stuck() => {}
                 _ => info!(block = block.num, id = %block.id, "going on behind the checkpoint"),
             }
             let complete = if checkpoint.part.is_some() { block.num.saturating_sub(1) } else { block.num };

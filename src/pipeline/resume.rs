@@ -3,12 +3,44 @@
 use tracing::warn;
 
 use super::Pipeline;
-use crate::publish::{Checkpoint, Failure};
+use crate::publish::{Checkpoint, Failure, Server};
+use crate::state::Report;
 
 impl Pipeline<'_> {
+    /// Whether it may begin without a checkpoint: only where there has never been one, or somebody says with which block.
+    pub(super) async fn may_begin(&self, server: &Server) -> Result<(), Failure> {
+        if let Some(block) = self.progress.borrow().block.or(self.found) {
+            return Err(Failure::Unfit(format!(
+                "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
+                 (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
+                 or start again with the block to begin with (`--start-block`)"
+            )));
+        }
+        if self.config.start_block.is_some() {
+            return Ok(());
+        }
+        let mut connection = server.connect_control().await?;
+        let report: Option<String> =
+            redis::cmd("GET").arg(&self.keys.state).query_async(&mut connection).await?;
+        let report: Option<Report> = report.and_then(|text| serde_json::from_str(&text).ok());
+        match report
+            .filter(|report| report.instance != self.monitor.instance())
+            .and_then(|report| report.block)
+        {
+            // A service manager may have started this one after the other noticed the loss.
+            Some(block) => Err(Failure::Unfit(format!(
+                "there is no checkpoint in Redis, but a parser that ran before had published block {block} \
+                 (`{}`): Redis' data was lost or removed. Beginning with the node's newest block would leave a gap: restore \
+                 Redis' data, or say with which block to begin (`startBlock`, `--start-block`)",
+                self.keys.state
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Whether Redis still has what this process published, and a block published in part can be completed.
     pub(super) fn can_go_on_behind(&self, checkpoint: &Checkpoint) -> Result<(), Failure> {
-        self.has_what_was_published(checkpoint)?;
+        self.what_is_lost_comes_again(checkpoint);
         self.fork_positions_are_there(checkpoint);
         let mark = self.settings.selection_mark();
         match (checkpoint.block, checkpoint.part) {
@@ -24,23 +56,16 @@ impl Pipeline<'_> {
         }
     }
 
-    fn has_what_was_published(&self, checkpoint: &Checkpoint) -> Result<(), Failure> {
-        let published = self.progress.borrow().block;
-        match (published, checkpoint.block) {
-            (Some(block), None) => Err(Failure::Unfit(format!(
-                "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
-                 (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
-                 or start again with the block to begin with (`--start-block`)"
-            ))),
-            (Some(block), Some(found)) if found.num < block.num => {
-                warn!(
-                    published = block.num,
-                    checkpoint = found.num,
-                    "Redis has lost what was published last: publishing it again from its checkpoint"
-                );
-                Ok(())
-            }
-            _ => Ok(()),
+    fn what_is_lost_comes_again(&self, checkpoint: &Checkpoint) {
+        let published = self.progress.borrow().block.or(self.found);
+        if let (Some(block), Some(found)) = (published, checkpoint.block)
+            && found.num < block.num
+        {
+            warn!(
+                published = block.num,
+                checkpoint = found.num,
+                "Redis has lost what was published last: publishing it again from its checkpoint"
+            );
         }
     }
 

@@ -21,7 +21,7 @@ use crate::publish::Failure;
 use crate::publish::writer::Progress;
 use crate::ship::connection::{Acks, Connection, Frame};
 use crate::ship::node::{Node, NodeError};
-use crate::ship::start::{StartError, check_start, first_available};
+use crate::ship::start::{StartError, check_next, check_start, first_available};
 use crate::state::State;
 
 /// What is read, and from where to where.
@@ -128,7 +128,7 @@ impl Feed<'_> {
                     if self.useless.len() >= self.node.options().endpoints.len() {
                         self.wait_for_another_fork(error).await?;
                     } else {
-                        warn!(endpoint = %endpoint, %error, "this node cannot be used: trying the next one");
+                        self.node.useless(&endpoint, error.to_string());
                         self.monitor.disconnected(format!("{endpoint} cannot be used: {error}"));
                     }
                 }
@@ -188,7 +188,8 @@ impl Feed<'_> {
         if let Some(stop) = self.range.stop.filter(|stop| start > *stop) {
             return Err(Lost::Over(FeedError::StartAboveStop { start, stop }));
         }
-        check_start(&status, start).map_err(unusable)?;
+        let check = if asked.is_some() { check_start } else { check_next };
+        check(&status, start).map_err(unusable)?;
         self.intake
             .connected(connection.protocol().clone(), &status, asked)
             .map_err(|error| Lost::Unusable(FeedError::Protocol(error)))?;

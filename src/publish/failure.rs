@@ -33,6 +33,11 @@ impl Failure {
         matches!(self, Failure::LostLease { .. } | Failure::Refused(_) | Failure::Disconnected(_))
     }
 
+    /// Whether Redis has no room: for what takes room, that is.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Failure::Refused(message) if message.contains("OOM command not allowed"))
+    }
+
     /// What an error reply (without its leading `-`) means.
     pub fn from_reply(message: &str) -> Failure {
         Failure::from_reply_about(message, None)
@@ -53,7 +58,9 @@ impl Failure {
             )),
             "ERR" if reason.contains("max number of clients") => Failure::Refused(message.to_owned()),
             "NOAUTH" => Failure::Fatal(format!("Redis asks for a password (redis.password): {message}")),
-            "WRONGPASS" => Failure::Fatal(format!("Redis refuses the user or password: {message}")),
+            "WRONGPASS" => Failure::Fatal(format!(
+                "Redis refuses the user or password (redis.url, redis.password): {message}"
+            )),
             "NOPERM" => Failure::Fatal(format!(
                 "Redis does not permit this user what the parser needs: {message}{} (`scripts/redis-acl` prints what to permit)",
                 key.map(|key| format!(" `{key}`")).unwrap_or_default()

@@ -281,6 +281,20 @@ impl Node {
         warn!(endpoint = %endpoint, reason = %error, "the connection to the node is lost");
     }
 
+    /// An endpoint that connects turned out to be of no use: the next [`Node::connect`] begins with the one behind it.
+    pub fn useless(&mut self, endpoint: &Endpoint, fault: String) {
+        if let Some(place) = self.options.endpoints.iter().position(|one| one == endpoint) {
+            warn!(endpoint = %endpoint, reason = %fault, "this node cannot be used: trying the next one");
+            self.said[place] = Some(fault);
+        }
+    }
+
+    /// The connection was given up on this side: the next [`Node::connect`] tries at once.
+    pub fn given_up(&mut self) {
+        self.round = 0;
+        self.backoff.reset();
+    }
+
     /// What is wrong with each endpoint.
     fn faults(&self) -> String {
         let faults = self.options.endpoints.iter().zip(&self.said);

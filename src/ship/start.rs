@@ -28,6 +28,21 @@ pub enum StartError {
         /// First block of the state log.
         states: u32,
     },
+    /// The same, where those before it are published: no other start helps.
+    #[error(
+        "block {next} comes next, but the node's first one is {first} (it has traces from {traces} and state from {states}); \
+         use a node that has the older blocks, or publish anew into another `redis.namespace`"
+    )]
+    Gap {
+        /// The block wanted.
+        next: u32,
+        /// The first block that has all that is needed.
+        first: u32,
+        /// First block of the trace log.
+        traces: u32,
+        /// First block of the state log.
+        states: u32,
+    },
 }
 
 /// The first block of which the node has traces and deltas.
@@ -53,6 +68,16 @@ pub fn check_start(status: &StatusResult, start: u32) -> Result<(), StartError> 
     Ok(())
 }
 
+/// Whether the node can deliver from block `next` on, where those before it are published.
+pub fn check_next(status: &StatusResult, next: u32) -> Result<(), StartError> {
+    check_start(status, next).map_err(|error| match error {
+        StartError::TooLow { start, first, traces, states } => {
+            StartError::Gap { next: start, first, traces, states }
+        }
+        other => other,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +101,10 @@ mod tests {
         let error = check_start(&pruned, 42).expect_err("too low").to_string();
         for part in ["block 42", "first one is 600", "traces from 500", "start at block 600 or later"] {
             assert!(error.contains(part), "{error}");
+        }
+        let error = check_next(&pruned, 42).expect_err("too low").to_string();
+        for part in ["block 42 comes next", "first one is 600", "another `redis.namespace`"] {
+            assert!(error.contains(part) && !error.contains("start at"), "{error}");
         }
         assert_eq!(check_start(&pruned, 600), Ok(()));
         // Behind the head a node waits.
