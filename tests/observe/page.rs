@@ -32,8 +32,21 @@ fn render(url: &str) -> Option<String> {
         println!("skipped: chromium is missing (scripts/install-chromium)");
         return None;
     };
+    let (document, said) = browse(program, url);
+    if !document.is_empty() {
+        return Some(document);
+    }
+    // A browser that shows no page at all says nothing about this one.
+    assert!(browse(program, "data:text/html,<p>here</p>").0.is_empty(), "{said}");
+    println!("skipped: {program} does not run on this machine: {said}");
+    None
+}
+
+/// What the browser makes of it, empty if that takes it too long; and what it says.
+fn browse(program: &str, url: &str) -> (String, String) {
     let profile = tempfile::tempdir().expect("a folder");
-    let output = Command::new(program)
+    let output = Command::new("timeout")
+        .args(["-k", "5", "60", program])
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--disable-dev-shm-usage", "--virtual-time-budget=4000", "--dump-dom"])
@@ -41,10 +54,9 @@ fn render(url: &str) -> Option<String> {
         .arg(url)
         .stdin(Stdio::null())
         .output()
-        .expect("chromium runs");
-    let document = String::from_utf8(output.stdout).expect("text");
-    assert!(!document.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(document)
+        .expect("timeout runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (text(output.stdout), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// The text of the element with that id.
