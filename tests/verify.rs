@@ -384,6 +384,12 @@ async fn a_range_is_looked_at_alone() {
     let (status, report) = published.verify(&["--from", "200", "--to", &(last + 1).to_string()]).await;
     assert_eq!((status, &report["counts"]["missing_block"]), (1, &1.into()));
 
+    let (status, report) = published.verify(&["--from", "5000"]).await;
+    assert_eq!(status, 1);
+    assert!(
+        report["findings"][0]["message"].as_str().is_some_and(|text| text == "block 5000 is not published")
+    );
+
     // What is trimmed is said, and is no fault.
     redis::cmd("XTRIM")
         .arg((&published.keys.events, "MINID", "100-3"))
@@ -460,4 +466,28 @@ async fn blocks_are_compared_with_the_nodes() {
         verify(&folder, &(yaml + "reconnect: {backoffSeconds: [0.01]}\n"), &["--ship"]).await;
     assert_eq!(status, 1, "{said}");
     assert!(said.contains("gave up after 3 attempts"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_stream_is_told_from_one_that_is_gone() {
+    let published = Published::demo("").await;
+    let mut client = published.client().await;
+    redis::cmd("XTRIM")
+        .arg((&published.keys.events, "MAXLEN", 0))
+        .exec_async(&mut client)
+        .await
+        .expect("XTRIM");
+    let report = published.good(&[]).await;
+    assert!(report["unproven"].to_string().contains("all are trimmed"), "{report:#}");
+    redis::cmd("DEL").arg(&published.keys.events).exec_async(&mut client).await.expect("DEL");
+    let report = published.wrong(&["wrong_end"]).await;
+    let message = report["findings"][0]["message"].as_str().expect("text");
+    assert!(message.contains(&published.keys.events), "{message}");
+    redis::cmd("DEL")
+        .arg((&published.keys.sync, &published.keys.blocks))
+        .exec_async(&mut client)
+        .await
+        .expect("DEL");
+    let report = published.good(&[]).await;
+    assert!(report["unproven"].to_string().contains("nothing is published"), "{report:#}");
 }

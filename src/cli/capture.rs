@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use tracing::level_filters::LevelFilter;
 
-use super::{block_on, progress, reader_may_leave};
+use super::{block_on, log_to_people, progress, reader_may_leave};
 use crate::capture::file::Capture;
 use crate::capture::record::{self, RecordOptions};
 use crate::capture::serve::{Faults, Listener, ServeOptions, Server};
 use crate::capture::{decode, info};
-use crate::config::{ConfigError, Logger, SHIP, ServerUrl, StartBlock};
+use crate::config::{ConfigError, SHIP, ServerUrl, StartBlock};
 use crate::event::Style;
-use crate::logging;
 use crate::plan::Selection;
 use crate::ship::node::NodeOptions;
 use crate::shutdown::Shutdown;
@@ -105,11 +103,6 @@ pub struct InfoArgs {
     pub json: bool,
 }
 
-/// These commands are called by people, without a configuration.
-fn start_logging() -> Result<(), ConfigError> {
-    logging::start(Logger { level: LevelFilter::INFO, pretty: true })
-}
-
 pub(super) fn run(command: CaptureCommand) -> Result<()> {
     match command {
         CaptureCommand::Record(args) => record(args),
@@ -135,7 +128,7 @@ fn record(args: RecordArgs) -> Result<()> {
         .into());
     }
     let endpoint = ship.as_str().parse().map_err(|error| ConfigError::new(format!("--ship: {error}")))?;
-    start_logging()?;
+    log_to_people()?;
     let options = RecordOptions {
         node: NodeOptions::new(vec![endpoint]),
         start: args.start_block,
@@ -170,7 +163,7 @@ fn record(args: RecordArgs) -> Result<()> {
 }
 
 fn serve(args: ServeArgs) -> Result<()> {
-    start_logging()?;
+    log_to_people()?;
     let capture = Capture::load(&args.file)?;
     let options = ServeOptions {
         repeat_from: args.endless,

@@ -20,9 +20,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Logger};
 use crate::logging;
+use crate::name::{Name, NameError};
 use crate::pipeline::{self, RunError};
 
 pub use abi::{
@@ -144,6 +146,19 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
         cause.is::<ConfigError>() || matches!(cause.downcast_ref(), Some(RunError::Unfit(_)))
     };
     if error.chain().any(mistake) { 2 } else { 1 }
+}
+
+/// For commands that people call and wait for: they are told in plain words what happens meanwhile.
+fn log_to_people() -> Result<(), ConfigError> {
+    logging::start(Logger { level: LevelFilter::INFO, pretty: true })
+}
+
+/// A contract's name as an argument. Empty is what an unset variable of a shell gives.
+fn contract(text: &str) -> Result<Name, String> {
+    match text {
+        "" => Err("it is empty: the name of a contract is expected".to_owned()),
+        text => text.parse().map_err(|error: NameError| error.to_string()),
+    }
 }
 
 /// For commands that write to stdout: its reader leaving early (`| head`) is no failure.

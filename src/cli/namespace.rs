@@ -89,7 +89,10 @@ fn chain_id(config: &Config, key: &str, found: Option<&str>, node: Option<Checks
         });
     };
     let Ok(chain) = found.parse::<Checksum>() else {
-        bail!("the Redis key `{key}` holds `{}`, which is no chain id", super::table::printable(found));
+        bail!(
+            "the Redis key `{key}` holds `{}`, which is no chain id: something else wrote it. Use another redis.namespace",
+            super::table::printable(found)
+        );
     };
     match expected {
         Some(id) if id != chain => Err(ConfigError::new(format!(

@@ -8,10 +8,9 @@ use clap::Args;
 use super::namespace::{ConfigArg, JsonArg};
 use super::progress::Counter;
 use super::table::{print_json, printable};
-use super::{block_on, reader_may_leave};
+use super::{block_on, log_to_people, reader_may_leave};
 use crate::block::Checksum;
 use crate::config::{Config, ConfigError};
-use crate::logging;
 use crate::pipeline::{self, RunError};
 use crate::ship::node::{ExpectedChain, NodeOptions};
 use crate::verify::{self, Report, Task, VerifyError};
@@ -28,10 +27,10 @@ pub struct VerifyArgs {
     #[command(flatten)]
     config: ConfigArg,
     /// The first block [default: the first that the stream has]
-    #[arg(long, value_name = "A")]
+    #[arg(long, value_name = "A", value_parser = clap::value_parser!(u32).range(1..))]
     from: Option<u32>,
     /// The last block [default: the last that is published]
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", value_parser = clap::value_parser!(u32).range(1..))]
     to: Option<u32>,
     /// Also compare the ids of blocks that cannot be undone any more with the node's (ship.url)
     #[arg(long)]
@@ -57,7 +56,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<()> {
 
 async fn verify(args: &VerifyArgs) -> Result<Report> {
     let namespace = args.config.open().await?;
-    logging::start(namespace.config.logger)?;
+    log_to_people()?;
     let task = Task {
         selection: pipeline::selection(&namespace.config),
         stream_ids: namespace.config.stream_ids.into(),

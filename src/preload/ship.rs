@@ -34,7 +34,9 @@ pub struct Range {
 #[derive(Debug, thiserror::Error)]
 pub enum ShipError {
     /// The node does not have those blocks.
-    #[error("the node has state of the blocks {first} to {last} only")]
+    #[error(
+        "the node has state of the blocks {first} to {last} only, of those that no fork can undo: --from and --to must lie within"
+    )]
     NotThere {
         /// Its first block with deltas.
         first: u32,

@@ -19,6 +19,7 @@ use crate::publish::checkpoint::Checkpoint;
 use crate::publish::{EntryId, Failure, Server, StreamIds};
 use crate::ship::node::{NodeError, NodeOptions};
 use node::NodeBlocks;
+use read::Found;
 
 pub use check::Checker;
 pub use expect::Expect;
@@ -64,11 +65,13 @@ pub async fn run(task: &Task, mut progress: impl FnMut(u32, u64)) -> Result<Repo
     let mut control = task.server.connect_control().await?;
     let checkpoint = Checkpoint::load(&mut control, &task.keys).await?;
     // What is added from here on is not looked at.
-    let bounds = read::bounds(&mut control, &task.keys).await?;
+    let found = read::look(&mut control, &task.keys).await?;
     let expect = Expect::of(&task.selection, task.stream_ids);
     let mut checker = Checker::new(task.chain_id, expect, task.from, task.to);
-    let Some(read::Bounds { first, last, trimmed }) = bounds else {
-        return Ok(checker.finish_empty(&checkpoint));
+    let read::Bounds { first, last, trimmed } = match found {
+        Found::Entries(bounds) => bounds,
+        Found::Empty => return Ok(checker.finish_empty(&checkpoint)),
+        Found::Nothing => return Ok(checker.finish_without(&checkpoint, &task.keys.events)),
     };
     let from = match (task.from, task.stream_ids) {
         // An id under a block's number that is not used yet begins with that block.
@@ -95,7 +98,7 @@ pub async fn run(task: &Task, mut progress: impl FnMut(u32, u64)) -> Result<Repo
         entries += page;
         progress(checker.newest(), entries);
         if let Some(node) = &mut node {
-            compare(node, &mut checker, BEYOND).await?;
+            compare(node, &mut checker, BEYOND, |block| progress(block, entries)).await?;
         }
         if stop.is_some_and(|stop| checker.newest() > stop) {
             whole = false;
@@ -103,17 +106,23 @@ pub async fn run(task: &Task, mut progress: impl FnMut(u32, u64)) -> Result<Repo
         }
     }
     if let Some(node) = &mut node {
-        compare(node, &mut checker, 0).await?;
+        compare(node, &mut checker, 0, |block| progress(block, entries)).await?;
         checker.compared();
     }
     Ok(checker.finish(whole.then_some(&checkpoint), last))
 }
 
 /// Compares the blocks that stand, up to so many below the newest, with the node's.
-async fn compare(node: &mut NodeBlocks, checker: &mut Checker, below: u32) -> Result<(), NodeError> {
+async fn compare(
+    node: &mut NodeBlocks,
+    checker: &mut Checker,
+    below: u32,
+    mut progress: impl FnMut(u32),
+) -> Result<(), NodeError> {
     for block in checker.settled(below) {
         let found = node.id(block.num).await?;
         checker.compare(block, found);
+        progress(block.num);
     }
     Ok(())
 }

@@ -32,6 +32,16 @@ pub struct Reader {
     begun: bool,
 }
 
+/// What there is of a stream.
+pub enum Found {
+    /// No stream.
+    Nothing,
+    /// One without entries.
+    Empty,
+    /// Entries.
+    Entries(Bounds),
+}
+
 /// Where a stream begins and ends.
 pub struct Bounds {
     /// Its first entry.
@@ -44,11 +54,11 @@ pub struct Bounds {
 
 type Entry = (String, Vec<Value>);
 
-/// The bounds of the events stream; `None` where it has no entries.
-pub async fn bounds(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Option<Bounds>, Failure> {
+/// Looks at the events stream.
+pub async fn look(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Found, Failure> {
     let exists: bool = redis::cmd("EXISTS").arg(&keys.events).query_async(connection).await?;
     if !exists {
-        return Ok(None);
+        return Ok(Found::Nothing);
     }
     let info: HashMap<String, Value> =
         redis::cmd("XINFO").arg(("STREAM", &keys.events)).query_async(connection).await?;
@@ -61,7 +71,10 @@ pub async fn bounds(connection: &mut MultiplexedConnection, keys: &Keys) -> Resu
         id.parse().ok()
     };
     let trimmed = number("entries-added").is_none_or(|added| Some(added) != number("length"));
-    Ok(id("first-entry").zip(id("last-entry")).map(|(first, last)| Bounds { first, last, trimmed }))
+    Ok(match id("first-entry").zip(id("last-entry")) {
+        Some((first, last)) => Found::Entries(Bounds { first, last, trimmed }),
+        None => Found::Empty,
+    })
 }
 
 // === impl Reader ===

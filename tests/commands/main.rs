@@ -16,6 +16,7 @@ mod run;
 mod abi;
 mod page;
 mod preload;
+mod progress;
 mod status;
 mod subscriptions;
 mod world;

@@ -133,3 +133,27 @@ async fn the_typescript_versions_spellings_do_the_same() {
     let all = stage.run(&["replay-dead-letter", "--sub-id", "parser", "--all"]).await.done();
     assert!(all.starts_with("0 of 3 dead letters are published"), "{all}");
 }
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused() {
+    let stage = Stage::new(&[block(10, 0).acts(&[go("stranger", 100, 0, &[1])])], FROM_10).await;
+    stage.publish().await;
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["list", "--reason", "nosuch"], 2, "possible values: no_abi, abi_unknown"),
+        (&["list", "--contract", ""], 2, "the name of a contract is expected"),
+        (&["list", "--contract", "Game"], 2, "not an Antelope name"),
+        (&["list", "--from", "5", "--to", "4"], 2, "--from 5 is above --to 4"),
+        (&["show", "1-1"], 1, "no dead letter `1-1`"),
+        (&["replay", "1-1"], 1, "no dead letter `1-1`"),
+        (&["purge", "1-1", "--yes"], 1, "no dead letter `1-1`"),
+        (&["purge", "--yes"], 2, "which dead letters?"),
+    ];
+    for (arguments, status, said) in cases {
+        let error = stage.run(&[&["dead-letters"], arguments].concat()).await.failed(status);
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    }
+    // An id given twice is one letter.
+    let listed = stage.run(&["dead-letters", "list", "--json"]).await.lines();
+    let id = listed[0]["id"].as_str().expect("an id");
+    stage.run(&["dead-letters", "purge", id, id, "--yes"]).await.done();
+}

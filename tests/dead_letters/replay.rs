@@ -178,7 +178,7 @@ async fn one_letter_or_some_are_replayed() {
     let both = stage.run(&["dead-letters", "replay", "--all", "--from", "7"]).await.failed(2);
     assert!(both.contains("--all"), "{both}");
     let missing = stage.run(&["dead-letters", "replay", "10-9"]).await.failed(1);
-    assert!(missing.contains("no such dead letter"), "{missing}");
+    assert!(missing.contains("no dead letter `10-9`"), "{missing}");
 
     assert_eq!(stage.replay(&["10-2"]).await["published"], 1);
     assert_eq!(stage.letters().await.0, 7);

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::cli::block_on;
 use crate::cli::namespace::{ConfigArg, JsonArg};
 use crate::cli::progress::Counter;
 use crate::cli::table::{Column, Table, grouped, print_json};
+use crate::cli::{block_on, contract};
 use crate::history::check::{self, Findings};
 use crate::history::record;
 use crate::name::Name;
@@ -19,7 +19,7 @@ pub struct CheckAbisArgs {
     #[command(flatten)]
     config: ConfigArg,
     /// Only these contracts
-    #[arg(value_name = "CONTRACT")]
+    #[arg(value_name = "CONTRACT", value_parser = contract)]
     contracts: Vec<Name>,
     /// Compare also with the receipts of all actions in the stream, which count their contract's ABIs; reads the whole stream
     #[arg(long)]

@@ -13,9 +13,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::block_on;
 use super::namespace::{ConfigArg, JsonArg, Namespace};
 use super::table::{Column, Table, bytes, grouped, print_json};
+use super::{block_on, contract};
 use crate::abi::{Deserializer, file};
 use crate::hex;
 use crate::history::{Says, Since, Version, prune, put, record};
@@ -57,10 +57,10 @@ pub struct PutAbiArgs {
     #[command(flatten)]
     config: ConfigArg,
     /// The contract
-    #[arg(value_name = "CONTRACT")]
+    #[arg(value_name = "CONTRACT", value_parser = contract)]
     contract: Name,
     /// From which block on it is in force
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     block: u32,
     /// The ABI: packed, as hexadecimal digits, base64 or JSON; `-` for stdin
     #[arg(value_name = "FILE")]
@@ -76,10 +76,10 @@ pub struct PruneAbisArgs {
     #[command(flatten)]
     config: ConfigArg,
     /// Only these contracts
-    #[arg(value_name = "CONTRACT")]
+    #[arg(value_name = "CONTRACT", value_parser = contract)]
     contracts: Vec<Name>,
     /// The same, as the TypeScript version spells it
-    #[arg(long = "contract", value_name = "CONTRACT", hide = true)]
+    #[arg(long = "contract", value_name = "CONTRACT", hide = true, value_parser = contract)]
     contract: Option<Name>,
     /// All contracts: what happens anyway, for the TypeScript version's spelling
     #[arg(long, hide = true)]

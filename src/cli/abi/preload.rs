@@ -7,18 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use redis::aio::MultiplexedConnection;
-use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
 use crate::chain_api::ChainApi;
-use crate::cli::block_on;
 use crate::cli::namespace::{ConfigArg, JsonArg, Namespace};
 use crate::cli::progress::Counter;
 use crate::cli::table::{grouped, print_json};
-use crate::config::{Config, ConfigError, Logger};
+use crate::cli::{block_on, contract, log_to_people};
+use crate::config::{Config, ConfigError};
 use crate::history::put;
 use crate::keys::Keys;
-use crate::logging;
 use crate::name::Name;
 use crate::pipeline::{self, RunError};
 use crate::preload::{Outcome, accounts, files, ship};
@@ -50,7 +48,7 @@ pub struct PreloadArgs {
 #[group(required = true, multiple = false)]
 pub struct SourceArg {
     /// The chain API (chain.url): the ABIs that these accounts have now
-    #[arg(value_name = "CONTRACT")]
+    #[arg(value_name = "CONTRACT", value_parser = contract)]
     contracts: Vec<Name>,
     /// The chain API: all contracts with a history or with dead letters here
     #[arg(long)]
@@ -67,7 +65,7 @@ pub struct SourceArg {
 }
 
 pub(super) fn run(args: PreloadArgs) -> Result<()> {
-    logging::start(Logger { level: LevelFilter::INFO, pretty: true })?;
+    log_to_people()?;
     block_on(async {
         let shutdown = Shutdown::on_signals()?;
         let json = args.output.json;

@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::contracts;
 use crate::abi::{Deserializer, file};
-use crate::cli::block_on;
 use crate::cli::namespace::{ConfigArg, JsonArg};
 use crate::cli::table::{Column, Table, grouped, print_json, print_json_line, printable};
+use crate::cli::{block_on, contract};
 use crate::hex;
 use crate::history::Says;
 use crate::history::record::{self, Record, Source};
@@ -23,7 +23,7 @@ pub struct ListAbisArgs {
     #[command(flatten)]
     config: ConfigArg,
     /// Only these contracts
-    #[arg(value_name = "CONTRACT")]
+    #[arg(value_name = "CONTRACT", value_parser = contract)]
     contracts: Vec<Name>,
     /// As JSON, one line a version
     #[arg(long)]
@@ -36,7 +36,7 @@ pub struct ShowAbiArgs {
     #[command(flatten)]
     config: ConfigArg,
     /// The contract
-    #[arg(value_name = "CONTRACT")]
+    #[arg(value_name = "CONTRACT", value_parser = contract)]
     contract: Name,
     /// The version in force at the end of this block; default: the newest
     #[arg(long, value_name = "BLOCK")]

@@ -106,7 +106,7 @@ async fn lines(
     chain_id: Checksum,
     mut left: u64,
 ) -> Result<u64> {
-    let select = args.filter.select();
+    let select = args.filter.select()?;
     let mut walk = letters.walk_from(&select, args.first);
     let mut out = Vec::new();
     while left > 0
@@ -132,7 +132,7 @@ async fn table(
     limit: u64,
 ) -> Result<()> {
     let count = letters.count().await?;
-    let select = args.filter.select();
+    let select = args.filter.select()?;
     let mut walk = letters.walk_from(&select, args.first);
     let mut table = Table::new(&[
         Column::Text("entry"),

@@ -6,13 +6,16 @@ mod replay;
 mod show;
 mod typescript;
 
-use crate::config::ConfigError;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 
 use super::namespace::{ConfigArg, JsonArg, Namespace};
-use super::{block_on, reader_may_leave};
+use super::table::printable;
+use super::{block_on, contract, reader_may_leave};
+use crate::config::ConfigError;
 use crate::dead_letters::{Letters, PARSER, Select};
+use crate::event::Reason;
+use crate::name::Name;
 use crate::publish::EntryId;
 
 pub use typescript::{ListDeadLettersArgs, ReplayDeadLetterArgs};
@@ -128,12 +131,12 @@ struct WhichArgs {
 /// Which of them.
 #[derive(Debug, Clone, Default, Args)]
 struct FilterArgs {
-    /// Only with this reason: no_abi, abi_unknown, bad_abi, unknown_type, truncated, invalid
-    #[arg(long, value_name = "REASON")]
+    /// Only with this reason
+    #[arg(long, value_name = "REASON", value_parser = Reason::ALL.map(Reason::as_str))]
     reason: Option<String>,
     /// Only of this contract
-    #[arg(long, value_name = "NAME")]
-    contract: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = contract)]
+    contract: Option<Name>,
     /// Only of this block or later ones
     #[arg(long, value_name = "BLOCK")]
     from: Option<u32>,
@@ -147,7 +150,10 @@ struct FilterArgs {
 impl WhichArgs {
     /// Those meant, `older_than` (the option `--older-than-block`, where there is one) included.
     fn select(&self, older_than: Option<u32>, options: &str) -> Result<Select, ConfigError> {
-        let mut select = Select { ids: self.ids.clone(), ..self.filter.select() };
+        let mut ids = self.ids.clone();
+        ids.sort();
+        ids.dedup();
+        let mut select = Select { ids, ..self.filter.select()? };
         if let Some(block) = older_than {
             let Some(below) = block.checked_sub(1) else {
                 return Err(ConfigError::new("--older-than-block 0: no block is older"));
@@ -167,14 +173,19 @@ impl WhichArgs {
 // === impl FilterArgs ===
 
 impl FilterArgs {
-    fn select(&self) -> Select {
-        Select {
+    fn select(&self) -> Result<Select, ConfigError> {
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from > to
+        {
+            return Err(ConfigError::new(format!("--from {from} is above --to {to}")));
+        }
+        Ok(Select {
             ids: Vec::new(),
             reason: self.reason.clone(),
-            contract: self.contract.clone(),
+            contract: self.contract.map(|name| name.to_string()),
             from: self.from,
             to: self.to,
-        }
+        })
     }
 }
 
@@ -183,7 +194,7 @@ pub(super) fn run(command: DeadLettersCommand) -> Result<()> {
         DeadLettersCommand::List(args) => reader_may_leave(block_on(list::list(&args))),
         DeadLettersCommand::Show(args) => reader_may_leave(block_on(show::show(&args))),
         DeadLettersCommand::Replay(args) => block_on(replay::replay(&args)),
-        DeadLettersCommand::Purge(args) => block_on(purge::purge(&args)),
+        DeadLettersCommand::Purge(args) => reader_may_leave(block_on(purge::purge(&args))),
     }
 }
 
@@ -193,6 +204,18 @@ pub(super) fn list_dead_letters(args: ListDeadLettersArgs) -> Result<()> {
 
 pub(super) fn replay_dead_letter(args: ReplayDeadLetterArgs) -> Result<()> {
     run(DeadLettersCommand::Replay(args.into()))
+}
+
+/// Letters named by their ids that are not there.
+fn none_such(subscription: &str, ids: &[String]) -> anyhow::Error {
+    let subscription = printable(subscription);
+    match ids {
+        [id] => anyhow!(
+            "`{subscription}` has no dead letter `{}`: an entry id (`1234-5`) or an event's id is expected",
+            printable(id)
+        ),
+        _ => anyhow!("`{subscription}` does not have all of these dead letters (`dead-letters list`)"),
+    }
 }
 
 /// The letters of a subscription.

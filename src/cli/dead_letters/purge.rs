@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use anyhow::Result;
 
 use super::super::progress::Counter;
-use super::{PurgeArgs, letters};
+use super::{PurgeArgs, letters, none_such};
 use crate::block::Checksum;
 use crate::dead_letters::{Letters, Select};
 use crate::publish::EntryId;
@@ -20,6 +20,9 @@ pub(super) async fn purge(args: &PurgeArgs) -> Result<()> {
     let mut letters = letters(&namespace, &args.subscription.sub);
     let count = walk(&mut letters, &select, namespace.chain_id, false).await?;
     let subscription = &args.subscription.sub;
+    if count == 0 && !select.ids.is_empty() {
+        return Err(none_such(subscription, &select.ids));
+    }
     if count == 0 {
         writeln!(io::stdout(), "`{subscription}` has no such dead letters")?;
         return Ok(());

@@ -6,9 +6,9 @@ use anyhow::{Result, bail};
 
 use super::super::progress::Counter;
 use super::super::table::{Column, Table, print_json, printable};
-use super::{ReplayArgs, letters};
+use super::super::{log_to_people, reader_may_leave};
+use super::{ReplayArgs, letters, none_such};
 use crate::dead_letters::{Again, NATIVE, Replay, Requests, Tally};
-use crate::logging;
 use crate::pipeline::{Alone, ReplayServer, RunError};
 use crate::publish::Failure;
 use crate::shutdown::Shutdown;
@@ -16,7 +16,7 @@ use crate::shutdown::Shutdown;
 pub(super) async fn replay(args: &ReplayArgs) -> Result<()> {
     let select = args.which.select(None, "--reason, --contract, --from, --to")?;
     let namespace = args.config.open().await?;
-    logging::start(namespace.config.logger)?;
+    log_to_people()?;
     let shutdown = Shutdown::on_signals()?;
     let subscription = args.subscription.sub.as_str();
     let mut letters = letters(&namespace, subscription);
@@ -46,17 +46,17 @@ pub(super) async fn replay(args: &ReplayArgs) -> Result<()> {
         replayed?
     };
     counter.finish();
-    match args.json.json {
-        true => print_json(&tally)?,
-        false => print(&tally, args.dry_run)?,
-    }
+    reader_may_leave(match args.json.json {
+        true => print_json(&tally).map_err(Into::into),
+        false => print(&tally, args.dry_run),
+    })?;
     if tally.stopped {
         bail!("stopped: what was not published yet is still among the dead letters");
     }
-    if !args.which.ids.is_empty() {
+    if !select.ids.is_empty() {
         let done = if args.dry_run { tally.decoded } else { tally.published };
-        if tally.letters < args.which.ids.len() as u64 {
-            bail!("`{}` has no such dead letter", printable(subscription));
+        if tally.letters < select.ids.len() as u64 {
+            return Err(none_such(subscription, &select.ids));
         }
         if done < tally.letters {
             bail!("not all of these dead letters can be published now");

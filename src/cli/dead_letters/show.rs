@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::super::table::{print_json, printable};
 use super::list::Line;
-use super::{ShowArgs, letters};
+use super::{ShowArgs, letters, none_such};
 use crate::dead_letters::{Again, Letter, NATIVE, Now, PARSER, Select};
 use crate::event::Past;
 use crate::history::Since;
@@ -46,12 +46,7 @@ pub(super) async fn show(args: &ShowArgs) -> Result<()> {
     let mut letters = letters(&namespace, subscription);
     let select = Select { ids: vec![args.id.clone()], ..Select::default() };
     let letter = letters.walk(&select).next().await?;
-    let letter = letter.with_context(|| {
-        format!(
-            "`{subscription}` has no dead letter `{}`: an entry id (`1234-5`) or an event's id is expected",
-            printable(&args.id)
-        )
-    })?;
+    let Some(letter) = letter else { return Err(none_such(subscription, &select.ids)) };
     let chain_id = namespace.chain_id;
     let event = letter.event(&chain_id).ok();
     let mut again =

@@ -6,9 +6,24 @@ use crate::publish::EntryId;
 use crate::publish::checkpoint::Checkpoint;
 
 impl Checker {
+    /// There is no stream under that key.
+    pub fn finish_without(mut self, checkpoint: &Checkpoint, key: &str) -> Report {
+        match (checkpoint.block, checkpoint.stream_id) {
+            (Some(block), Some(_)) => {
+                let message =
+                    format!("the checkpoint is at block {}, but there is no stream `{key}`", block.num);
+                self.find(Kind::WrongEnd, None, block.num, message);
+            }
+            (Some(_), None) => self.report.unproven.push("no event was published yet".to_owned()),
+            (None, _) => self.report.unproven.push("nothing is published here yet".to_owned()),
+        }
+        self.missing_end(checkpoint);
+        self.report
+    }
+
     /// There was nothing to read.
     pub fn finish_empty(mut self, checkpoint: &Checkpoint) -> Report {
-        self.report.unproven.push("the stream holds no entries".to_owned());
+        self.report.unproven.push("the stream holds no entries: all are trimmed".to_owned());
         self.missing_end(checkpoint);
         self.report
     }
@@ -64,9 +79,13 @@ impl Checker {
     fn missing_end(&mut self, checkpoint: &Checkpoint) {
         let published = checkpoint.block.map_or(0, |block| block.num);
         let newest = self.newest();
-        if let Some(to) = self.to.filter(|to| *to > published) {
-            let message = format!("blocks {} to {to} are not published", published + 1);
-            self.find(Kind::MissingBlock, None, to, message);
+        let asked = self.to.max(self.from);
+        if let Some(last) = asked.filter(|last| *last > published) {
+            let message = match published.saturating_add(1).max(self.from.unwrap_or(1)) {
+                first if first == last => format!("block {last} is not published"),
+                first => format!("blocks {first} to {last} are not published"),
+            };
+            self.find(Kind::MissingBlock, None, last, message);
         }
         if newest > 0 && self.expect.every_block && newest < published && checkpoint.part.is_none() {
             let message =

@@ -1,14 +1,10 @@
-//! Whether the Redis server is set up so that it keeps what is published into it: version, eviction, persistence, memory,
-//! role. What INFO tells needs no CONFIG, which many servers forbid; what only CONFIG GET tells is left out there.
+//! What a Redis server says of itself, and what is wrong with that.
 
 use std::collections::HashMap;
 
-use redis::aio::MultiplexedConnection;
-use redis::{FromRedisValue, RedisResult, Value, from_redis_value};
-use tracing::{error, warn};
-
-use super::failure::Failure;
+use super::{Check, Finding};
 use crate::keys::Keys;
+use crate::publish::failure::Failure;
 
 /// The oldest version that knows all commands used: `XTRIM MINID` and its `LIMIT` came with it.
 const OLDEST: (u32, u32) = (6, 2);
@@ -20,140 +16,22 @@ const USUAL_ENTRY_BYTES: u64 = 1_000;
 /// Entries from which on the stream itself tells what one takes.
 const MEASURABLE: u64 = 10_000;
 
-/// So many of the stream's nodes (4 kB each) are looked at for their size.
-const SAMPLES: u32 = 1_000;
-
-/// What is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Check {
-    /// Whether it drops keys when its memory is full.
-    Eviction,
-    /// Whether a restart brings the data back.
-    Persistence,
-    /// Whether the stream has room up to its cap.
-    Memory,
-    /// Whether it takes writes at all.
-    Role,
-    /// Whether the server tells all this.
-    Permission,
-}
-
-/// Something that an operator should change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Of which check.
-    pub check: Check,
-    /// Data will be lost; otherwise it is handled, or not sure.
-    pub loses_data: bool,
-    /// What it means.
-    pub meaning: &'static str,
-    /// How the server is set up.
-    pub found: String,
-    /// What to set, and where.
-    pub change: String,
-}
-
 /// What the server says of itself.
 #[derive(Debug, Default)]
-struct Facts {
-    info: HashMap<String, String>,
+pub(super) struct Facts {
+    pub(super) info: HashMap<String, String>,
     /// `None` where CONFIG is forbidden.
-    appendfsync: Option<String>,
+    pub(super) appendfsync: Option<String>,
     /// The same; empty if no snapshots are made.
-    save: Option<String>,
+    pub(super) save: Option<String>,
     /// Entries of the events stream and the bytes it takes.
-    entries: u64,
-    stream_bytes: u64,
+    pub(super) entries: u64,
+    pub(super) stream_bytes: u64,
 }
 
-/// Looks at the server. `cap`: the most entries the stream may have (`xtrim.maxEntries`), if there is a limit. A version that is too old,
-/// or a cluster that would spread the keys, is [`Failure::Unfit`].
-pub async fn look(
-    connection: &mut MultiplexedConnection,
-    keys: &Keys,
-    cap: Option<u64>,
-) -> Result<Vec<Finding>, Failure> {
-    let mut questions = redis::pipe();
-    questions.cmd("INFO").cmd("CONFIG").arg(("GET", "appendfsync")).cmd("CONFIG").arg(("GET", "save"));
-    questions
-        .xlen(&keys.events)
-        .cmd("MEMORY")
-        .arg(("USAGE", &keys.events, "SAMPLES", SAMPLES))
-        .ignore_errors();
-    let replies: Vec<RedisResult<Value>> = questions.query_async(connection).await?;
-    let mut replies = replies.into_iter().map(Result::ok);
-    let mut reply = || replies.next().flatten();
-    let facts = Facts {
-        info: read::<String>(reply()).map(|text| fields(&text)).unwrap_or_default(),
-        appendfsync: setting(reply()),
-        save: setting(reply()),
-        entries: read(reply()).unwrap_or_default(),
-        stream_bytes: read(reply()).unwrap_or_default(),
-    };
-    facts.check_version()?;
-    facts.check_cluster(keys)?;
-    Ok(facts.findings(cap))
-}
-
-fn read<T: FromRedisValue>(reply: Option<Value>) -> Option<T> {
-    reply.and_then(|value| from_redis_value(value).ok())
-}
-
-/// What CONFIG GET answers: name and value.
-fn setting(reply: Option<Value>) -> Option<String> {
-    read::<Vec<String>>(reply)?.into_iter().nth(1)
-}
-
-fn fields(info: &str) -> HashMap<String, String> {
+/// The lines of INFO, by name.
+pub(super) fn fields(info: &str) -> HashMap<String, String> {
     info.lines().filter_map(|line| line.split_once(':')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
-}
-
-/// What was said already, so that nothing is said twice.
-#[derive(Debug, Default)]
-pub struct Said(Vec<Check>);
-
-// === impl Finding ===
-
-impl Finding {
-    fn say(&self) {
-        let (found, change) = (&self.found, &self.change);
-        if self.loses_data {
-            error!(check = self.check.name(), found, change, "{}", self.meaning);
-        } else {
-            warn!(check = self.check.name(), found, change, "{}", self.meaning);
-        }
-    }
-}
-
-// === impl Said ===
-
-impl Said {
-    /// Says what is new, and forgets what is mended: should it come back, it is said again.
-    pub fn say(&mut self, findings: &[Finding]) {
-        for finding in findings.iter().filter(|finding| !self.0.contains(&finding.check)) {
-            finding.say();
-        }
-        self.0 = findings.iter().map(|finding| finding.check).collect();
-    }
-}
-
-// === impl Check ===
-
-impl Check {
-    /// All of them.
-    pub const ALL: [Check; 5] =
-        [Check::Eviction, Check::Persistence, Check::Memory, Check::Role, Check::Permission];
-
-    /// Its name in logs and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Check::Eviction => "eviction",
-            Check::Persistence => "persistence",
-            Check::Memory => "memory",
-            Check::Role => "role",
-            Check::Permission => "permission",
-        }
-    }
 }
 
 // === impl Facts ===
@@ -167,7 +45,7 @@ impl Facts {
         self.text(name).parse().unwrap_or_default()
     }
 
-    fn check_version(&self) -> Result<(), Failure> {
+    pub(super) fn check_version(&self) -> Result<(), Failure> {
         let version = self.text("redis_version");
         let mut numbers = version.split('.').map(|part| part.parse::<u32>());
         match (numbers.next(), numbers.next()) {
@@ -180,7 +58,7 @@ impl Facts {
         }
     }
 
-    fn check_cluster(&self, keys: &Keys) -> Result<(), Failure> {
+    pub(super) fn check_cluster(&self, keys: &Keys) -> Result<(), Failure> {
         let tag = hash_tag(&keys.chain);
         if self.text("cluster_enabled") != "1" || (tag.is_some() && tag == hash_tag(&keys.events)) {
             return Ok(());
@@ -192,7 +70,7 @@ impl Facts {
         ))
     }
 
-    fn findings(&self, cap: Option<u64>) -> Vec<Finding> {
+    pub(super) fn findings(&self, cap: Option<u64>) -> Vec<Finding> {
         if self.info.is_empty() {
             return vec![Finding {
                 check: Check::Permission,
