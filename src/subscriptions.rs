@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::keys::Keys;
+use crate::publish::failure;
 use crate::publish::{Checkpoint, EntryId, Failure, StreamIds};
 use crate::status::{Group, groups};
 use crate::stream;
@@ -112,8 +113,12 @@ fn others(known: &[String]) -> String {
 
 /// All subscriptions, by name.
 pub async fn list(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Vec<Subscription>, Failure> {
-    let registered: BTreeMap<Vec<u8>, Vec<u8>> =
-        redis::cmd("HGETALL").arg(&keys.subscriptions).query_async(connection).await?;
+    let key = keys.subscriptions.as_str();
+    let registered: BTreeMap<Vec<u8>, Vec<u8>> = redis::cmd("HGETALL")
+        .arg(key)
+        .query_async(connection)
+        .await
+        .map_err(|error| failure::about(error, &[key]))?;
     let mut all: BTreeMap<String, Subscription> = BTreeMap::new();
     for (name, value) in registered {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 
 use crate::block::Checksum;
@@ -65,6 +66,7 @@ impl ConfigArg {
             redis::cmd("GET").arg(&key).query_async(&mut connection).await.map_err(Failure::from)?;
         let chain_id = self::chain_id(&config, &key, found.as_deref(), chain_id)?;
         let keys = Keys::new(&config.redis.namespace, &chain_id, &config.redis.key_prefix);
+        check_types(&mut connection, &keys).await?;
         Ok(Namespace { config, server, connection, chain_id, keys })
     }
 }
@@ -72,6 +74,38 @@ impl ConfigArg {
 /// A connection to it for commands.
 pub(super) async fn connect(config: &Config, server: &Server) -> Result<MultiplexedConnection> {
     server.connect_control().await.with_context(|| config.redis.url.to_string())
+}
+
+/// Names a key that something else has written: Redis' own refusals do not.
+async fn check_types(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<()> {
+    let expected = [
+        (&keys.events, "stream"),
+        (&keys.dead_parser, "stream"),
+        (&keys.forks, "stream"),
+        (&keys.replay, "stream"),
+        (&keys.sync, "hash"),
+        (&keys.blocks, "zset"),
+        (&keys.abi_blocks, "zset"),
+    ];
+    let mut questions = redis::pipe();
+    for (key, _) in expected {
+        questions.cmd("TYPE").arg(key);
+    }
+    // Where a user may not ask, the command itself shows it.
+    let found: Vec<RedisResult<String>> =
+        questions.ignore_errors().query_async(connection).await.map_err(Failure::from)?;
+    for ((key, kind), found) in expected.into_iter().zip(found) {
+        if let Ok(found) = found
+            && found != kind
+            && found != "none"
+        {
+            bail!(
+                "the Redis key `{key}` is a {found}, and a {kind} is expected: something else wrote it. Remove it, or use another \
+                 redis.namespace"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn chain_id(config: &Config, key: &str, found: Option<&str>, node: Option<Checksum>) -> Result<Checksum> {

@@ -108,3 +108,15 @@ async fn dead_letters_are_listed_in_the_typescript_versions_words() {
     let there = world.succeed(&["list-dead-letters", "--sub-id", "parser", "--limit", "3", "--json"]).await;
     assert_eq!(there, here);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_something_else_wrote_is_named() {
+    let world = World::empty(&CHAIN).await;
+    let _: String = world.ask(&["SET", &world.keys.chain, &CHAIN.to_string()]).await;
+    let _: String = world.ask(&["SET", &world.keys.events, "no stream"]).await;
+    for command in [&["status"][..], &["verify"], &["subscriptions", "list"], &["dead-letters", "list"]] {
+        let said = world.fail(1, command).await;
+        let expected = format!("`{}` is a string, and a stream is expected", world.keys.events);
+        assert!(said.contains(&expected), "{command:?}: {said}");
+    }
+}
