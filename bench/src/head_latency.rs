@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::process::PATIENCE;
 use crate::program::{Program, Settings};
 use crate::recording::Recording;
-use crate::redis::{Fsync, Redis};
+use crate::redis::{Fsync, REPLY, Redis};
 use crate::report::{Better, Figure, Section, Table};
 use crate::stats::{Latency, Spread, number};
 use crate::workload::Bench;
@@ -33,7 +33,7 @@ const UNTIMED: u32 = 200;
 const TURNS: u32 = 3;
 
 /// Longer than this a consumer does not wait: less than the connection itself does.
-const NOTHING_CAME: Duration = Duration::from_secs(20);
+const NOTHING_CAME: Duration = REPLY.saturating_sub(Duration::from_secs(2));
 
 /// When each block went to the socket, from block `UNTIMED + 1` on.
 type Sent = Arc<Mutex<Vec<Instant>>>;
