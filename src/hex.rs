@@ -26,8 +26,11 @@ pub fn write_upper(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn write(out: &mut Vec<u8>, bytes: &[u8], table: &[[u8; 2]; 256]) {
-    out.reserve(bytes.len() * 2);
-    out.extend(bytes.iter().flat_map(|&b| table[b as usize]));
+    let from = out.len();
+    out.resize(from + bytes.len() * 2, 0);
+    for (pair, &byte) in out[from..].as_chunks_mut().0.iter_mut().zip(bytes) {
+        *pair = table[usize::from(byte)];
+    }
 }
 
 /// `bytes` in lower-case digits.

@@ -32,6 +32,17 @@ pub enum NameError {
 
 const ALPHABET: &[u8; 32] = b".12345abcdefghijklmnopqrstuvwxyz";
 
+/// Two characters, ten bits, at a time.
+static PAIRS: [[u8; 2]; 1024] = {
+    let mut table = [[0; 2]; 1024];
+    let mut i = 0;
+    while i < table.len() {
+        table[i] = [ALPHABET[i >> 5], ALPHABET[i & 31]];
+        i += 1;
+    }
+    table
+};
+
 // === impl Name ===
 
 impl Name {
@@ -58,28 +69,30 @@ impl Name {
     /// Appends the name's characters, without trailing dots, to `out`.
     #[inline]
     pub fn write_to(self, out: &mut Vec<u8>) {
-        let mut text = [0u8; 13];
-        let len = self.characters(&mut text);
-        out.extend_from_slice(&text[..len]);
+        let (text, len) = self.characters();
+        let end = out.len() + len;
+        // All of it, then back: a copy of known size is a single move.
+        out.extend_from_slice(&text.to_le_bytes());
+        out.truncate(end);
     }
 
+    /// The characters, the first in the lowest byte, and how many of them count. They are put together in a register: from
+    /// memory, reading as one what was written in pieces would wait.
     #[inline]
-    fn characters(self, text: &mut [u8; 13]) -> usize {
+    pub(crate) fn characters(self) -> (u128, usize) {
         // Twelve symbols of five bits from the top, then one of four bits.
-        let mut rest = self.0;
-        for c in &mut text[..12] {
-            *c = ALPHABET[(rest >> 59) as usize];
-            rest <<= 5;
-        }
-        text[12] = ALPHABET[(self.0 & 15) as usize];
-        // The place of the last symbol that is no dot tells the length.
-        if self.0 & 15 != 0 {
-            13
-        } else if self.0 == 0 {
-            0
-        } else {
-            12 - ((self.0 >> 4).trailing_zeros() as usize) / 5
-        }
+        let pair = |i: u32| {
+            let pair = PAIRS[(self.0 >> (54 - 10 * i)) as usize & 1023];
+            u128::from(u16::from_le_bytes(pair)) << (16 * i)
+        };
+        let last = u128::from(ALPHABET[self.0 as usize & 15]) << 96;
+        let text = pair(0) | pair(1) | pair(2) | pair(3) | pair(4) | pair(5) | last;
+        // Dots at the end are padding: the lowest bit set tells the last character.
+        let len = match self.0 & 15 {
+            0 => 12 - ((self.0 >> 4).trailing_zeros().min(60) / 5) as usize,
+            _ => 13,
+        };
+        (text, len)
     }
 }
 
@@ -128,9 +141,8 @@ impl FromStr for Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = [0u8; 13];
-        let len = self.characters(&mut text);
-        f.pad(std::str::from_utf8(&text[..len]).unwrap_or_default())
+        let (text, len) = self.characters();
+        f.pad(std::str::from_utf8(&text.to_le_bytes()[..len]).unwrap_or_default())
     }
 }
 

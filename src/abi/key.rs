@@ -63,12 +63,12 @@ fn read<const SIZE: usize>(
             return Err(Fault::LongKey);
         }
         body.extend_from_slice(&check(&body, kind));
-        base58(out, &body, &mut vec![0; body.len() / 3 + 1]);
+        base58(out, &body, &mut vec![0; body.len() / 7 + 1]);
     } else {
         let mut body = [0; 69];
         body[..SIZE].copy_from_slice(&key);
         body[SIZE..SIZE + 4].copy_from_slice(&check(&key, kind));
-        base58(out, &body[..SIZE + 4], &mut [0; 24]);
+        base58(out, &body[..SIZE + 4], &mut [0; 10]);
     }
     out.push(b'"');
     Ok(())
@@ -98,40 +98,64 @@ fn check(body: &[u8], kind: &[u8; 2]) -> [u8; 4] {
     [sum[0], sum[1], sum[2], sum[3]]
 }
 
-/// Appends `bytes` in base 58. `limbs` is scratch space, all 0, of more than 8/29 of the bytes' number.
-fn base58(out: &mut Out, bytes: &[u8], limbs: &mut [u32]) {
-    const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-    // Five digits at a time: what fits into 32 bits.
-    const BASE: u64 = 58 * 58 * 58 * 58 * 58;
+const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+
+/// Two digits at a time.
+static PAIRS: [[u8; 2]; 58 * 58] = {
+    let mut table = [[0; 2]; 58 * 58];
+    let mut i = 0;
+    while i < table.len() {
+        table[i] = [DIGITS[i / 58], DIGITS[i % 58]];
+        i += 1;
+    }
+    table
+};
+
+/// Appends `bytes` in base 58. `limbs` is scratch space, all 0, of more than 1/7 of the bytes' number.
+fn base58(out: &mut Out, bytes: &[u8], limbs: &mut [u64]) {
+    // Ten digits at a time: what fits into 64 bits.
+    const BASE: u64 = 58u64.pow(10);
+    const INVERSE: u64 = ((1 << 96) / BASE as u128) as u64;
     let mut used = 0;
     let (head, words) = bytes.as_rchunks::<4>();
     let head = head.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
     let words = words.iter().map(|word| u64::from(u32::from_be_bytes(*word)));
     for word in std::iter::once(head).chain(words) {
+        // Below 2³², as is each quotient.
         let mut carry = word;
         for limb in &mut limbs[..used] {
-            let value = u64::from(*limb) << 32 | carry;
-            *limb = (value % BASE) as u32;
-            carry = value / BASE;
+            // `limb` · 2³² + `carry` by `BASE`: the quotient so found is right or one too small, and the rest, below
+            // twice the base, is right in its low 64 bits.
+            let quotient = ((u128::from(*limb) * u128::from(INVERSE)) >> 64) as u64;
+            let rest = (*limb << 32 | carry).wrapping_sub(quotient.wrapping_mul(BASE));
+            let more = u64::from(rest >= BASE);
+            *limb = rest - BASE * more;
+            carry = quotient + more;
         }
-        while carry > 0 {
-            limbs[used] = (carry % BASE) as u32;
-            carry /= BASE;
+        if carry > 0 {
+            limbs[used] = carry;
             used += 1;
         }
     }
 
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
     out.space(zeros).fill(DIGITS[0]);
-    for (i, &limb) in limbs[..used].iter().rev().enumerate() {
-        let mut five = [0; 5];
-        let mut rest = limb;
-        for digit in five.iter_mut().rev() {
-            *digit = DIGITS[(rest % 58) as usize];
-            rest /= 58;
-        }
-        let padding = if i == 0 { five.iter().take_while(|&&digit| digit == DIGITS[0]).count() } else { 0 };
-        out.append(&five[padding..]);
+    let mut limbs = limbs[..used].iter().rev();
+    if let Some(&first) = limbs.next() {
+        let mut ten = [0; 10];
+        ten_digits(&mut ten, first);
+        let padding = ten.iter().take_while(|&&digit| digit == DIGITS[0]).count();
+        out.append(&ten[padding..]);
+    }
+    for &limb in limbs {
+        ten_digits(out.space(10), limb);
+    }
+}
+
+fn ten_digits(text: &mut [u8], mut value: u64) {
+    for pair in text.as_chunks_mut().0.iter_mut().rev() {
+        *pair = PAIRS[(value % (58 * 58)) as usize];
+        value /= 58 * 58;
     }
 }
 
@@ -147,7 +171,10 @@ mod tests {
             let mut bytes: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
             let zeros = if length % 3 == 0 { random.usize(..=length) } else { 0 };
             bytes[..zeros].fill(0);
-            let text = Out::text(|out| base58(out, &bytes, &mut vec![0; length / 3 + 1]));
+            if length % 5 == 0 {
+                bytes[zeros..].fill(0xff);
+            }
+            let text = Out::text(|out| base58(out, &bytes, &mut vec![0; length / 7 + 1]));
             assert_eq!(text, bs58::encode(&bytes).into_string(), "{bytes:?}");
         }
     }

@@ -53,15 +53,18 @@ impl Out {
         }
     }
 
-    /// Appends the first `len` of sixteen bytes, the first in the lowest place: they need not be put together in
-    /// memory, where reading them as one would wait for that.
+    /// Appends the first `len` of sixteen bytes in quotes, the first in the lowest place: they need not be put together
+    /// in memory, where reading them as one would wait for that.
     #[inline(always)]
-    pub fn sixteen(&mut self, chunk: u128, len: usize) {
-        if let Some(room) = self.room::<16>() {
-            let (halves, _) = room.as_chunks_mut::<8>();
-            halves[0] = (chunk as u64).to_le_bytes();
-            halves[1] = ((chunk >> 64) as u64).to_le_bytes();
-            self.len += len;
+    pub fn quoted(&mut self, text: u128, len: usize) {
+        if let Some(room) = self.room::<18>() {
+            room[0] = b'"';
+            let (halves, _) = room[1..].as_chunks_mut::<8>();
+            halves[0] = (text as u64).to_le_bytes();
+            halves[1] = ((text >> 64) as u64).to_le_bytes();
+            let len = len.min(16);
+            room[len + 1] = b'"';
+            self.len += len + 2;
         }
     }
 
@@ -152,6 +155,10 @@ mod tests {
             out.put(2, b'C');
             out.replace(1..2, b"");
             out.replace(0..1, b"aB");
+            out.quoted(u128::from_le_bytes(*b"0123456789abcdef"), 3);
+            out.quoted(u128::from_le_bytes(*b"0123456789abcdef"), 16);
+            assert_eq!(&out.written()[6..], br#""012""0123456789abcdef""#);
+            out.truncate(6);
             out.append(&[b'z'; 2000]);
             out.put(out.len(), b'!');
             assert_eq!((&out.written()[..7], out.len()), (&b"aBC-xyz"[..], 2007));

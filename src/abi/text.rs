@@ -5,11 +5,22 @@ use std::borrow::Cow;
 use super::out::Out;
 use super::style::Style;
 use crate::hex;
+use crate::name::Name;
 
 /// Appends `bytes` as a JSON string, and says whether any of them were no text: each of those becomes `?`.
 #[inline]
 pub(super) fn string<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
-    if !is_plain(bytes) {
+    let length = bytes.len();
+    if length <= 16 {
+        let text = sixteen(bytes);
+        let (low, high) =
+            (text as u64 | filler(length), (text >> 64) as u64 | filler(length.saturating_sub(8)));
+        if odd(low) | odd(high) == 0 {
+            out.quoted(text, length);
+            return false;
+        }
+    }
+    if length <= 16 || !is_plain(bytes) {
         out.push(b'"');
         let repaired = escaped::<S>(out, bytes);
         out.push(b'"');
@@ -61,13 +72,32 @@ fn is_plain(bytes: &[u8]) -> bool {
         (None, Some(first), Some(last)) => {
             odd(u64::from_le_bytes(*first)) | odd(u64::from_le_bytes(*last)) == 0
         }
-        _ => {
-            let mut word = [0; 8];
-            for (to, &from) in word.iter_mut().zip(bytes) {
-                *to = from;
-            }
-            odd(u64::from_le_bytes(word) | filler(bytes.len())) == 0
+        _ => odd(eight(bytes) | filler(bytes.len())) == 0,
+    }
+}
+
+/// At most sixteen bytes, the first in the lowest place, with zeros behind them.
+#[inline]
+fn sixteen(bytes: &[u8]) -> u128 {
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        // They may overlap.
+        (Some(first), Some(last)) => {
+            u128::from(u64::from_le_bytes(*first))
+                | u128::from(u64::from_le_bytes(*last)) << (8 * (bytes.len() - 8))
         }
+        _ => eight(bytes).into(),
+    }
+}
+
+/// As [`sixteen`], of at most eight.
+#[inline]
+fn eight(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first))
+                | u64::from(u32::from_le_bytes(*last)) << (8 * (bytes.len() - 4))
+        }
+        _ => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
     }
 }
 
@@ -317,31 +347,11 @@ fn hex_digit<const UPPER: bool>(value: u8) -> u8 {
     value + if value < 10 { b'0' } else { letters }
 }
 
-const NAME: &[u8; 32] = b".12345abcdefghijklmnopqrstuvwxyz";
-
-/// Ten bits of a name at a time.
-static NAME_PAIRS: [[u8; 2]; 1024] = {
-    let mut table = [[0; 2]; 1024];
-    let mut i = 0;
-    while i < 1024 {
-        table[i] = [NAME[i >> 5], NAME[i & 31]];
-        i += 1;
-    }
-    table
-};
-
 /// Appends a name as a JSON string.
 #[inline]
 pub(super) fn name(out: &mut Out, value: u64) {
-    let pair = |i: u32| u128::from(u16::from_le_bytes(NAME_PAIRS[(value >> (54 - 10 * i)) as usize & 1023]));
-    let last = u128::from(NAME[value as usize & 15]);
-    let pairs = pair(0) | pair(1) << 16 | pair(2) << 32 | pair(3) << 48 | pair(4) << 64 | pair(5) << 80;
-    let text = u128::from(b'"') | pairs << 8 | last << 104;
-    // Dots at the end are padding: the lowest bit set tells the last character.
-    let length =
-        if value & 15 != 0 { 13 } else { 12 - (((value >> 4).trailing_zeros().min(60)) / 5) as usize };
-    out.sixteen(text, length + 1);
-    out.push(b'"');
+    let (text, length) = Name(value).characters();
+    out.quoted(text, length);
 }
 
 #[cfg(test)]
@@ -395,9 +405,14 @@ mod tests {
             let plain = (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
             for length in 1..40 {
                 for place in 0..length {
-                    let mut bytes = [b'~'; 40];
+                    let mut bytes = *b"the quick brown fox jumps over lazy dogs";
                     bytes[place] = byte;
-                    assert_eq!(is_plain(&bytes[..length]), plain, "{byte:#x} at {place} of {length}");
+                    let bytes = &bytes[..length];
+                    assert_eq!(is_plain(bytes), plain, "{byte:#x} at {place} of {length}");
+                    if plain {
+                        let text = std::str::from_utf8(bytes).expect("text");
+                        assert_eq!(written(bytes), (format!("\"{text}\""), false));
+                    }
                 }
             }
         }
@@ -408,7 +423,7 @@ mod tests {
         for text in
             ["", "a", "eosio", "eosio.token", "abcdefghijkl", "zzzzzzzzzzzzj", ".1", "............1", "a.b"]
         {
-            let value: crate::name::Name = text.parse().expect("a name");
+            let value: Name = text.parse().expect("a name");
             assert_eq!(Out::text(|out| name(out, value.0)), format!("\"{text}\""));
         }
     }

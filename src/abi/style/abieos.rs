@@ -137,10 +137,10 @@ fn float(out: &mut Out, value: f64) {
 }
 
 /// Appends the shortest digits of a float with a fraction. Of two that are as near, the standard library, and so
-/// `rs_abieos`, takes the larger, ryu, which is faster, the even one.
+/// `rs_abieos`, takes the larger, zmij, which is faster, the even one.
 fn fraction(out: &mut Out, value: f64) {
     const MANTISSA: u64 = 1 << 52;
-    let mut buffer = ryu::Buffer::new();
+    let mut buffer = zmij::Buffer::new();
     let text = buffer.format_finite(value).as_bytes();
     out.append(text);
     let decimals = text.iter().rev().take_while(|&&c| c != b'.').count();

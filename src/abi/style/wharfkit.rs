@@ -115,7 +115,7 @@ impl Style for Wharfkit {
     fn float64(out: &mut Out, value: f64) {
         out.push(b'"');
         if value.is_finite() {
-            let mut buffer = ryu::Buffer::new();
+            let mut buffer = zmij::Buffer::new();
             digits(out, buffer.format_finite(value));
         } else {
             match value {
@@ -171,7 +171,7 @@ impl Style for Wharfkit {
     }
 }
 
-/// Appends the digits of a float as JavaScript writes them, from ryu's: `-0.0`, `1.25e-6`, `1.5e16`, `1e21`.
+/// Appends the digits of a float as JavaScript writes them, from zmij's: `-0.0`, `1.25e-6`, `1.5e+16`, `1e+21`.
 fn digits(out: &mut Out, text: &str) {
     let Some((mantissa, exponent)) = text.split_once('e') else {
         let text = text.strip_suffix(".0").unwrap_or(text);
@@ -192,9 +192,9 @@ fn digits(out: &mut Out, text: &str) {
             out.append(first.as_bytes());
             out.append(rest.as_bytes());
         }
-        written => {
+        _ => {
             out.append(mantissa.as_bytes());
-            out.append(if written.is_ok() { b"e+" } else { b"e" });
+            out.push(b'e');
             out.append(exponent.as_bytes());
         }
     }
