@@ -16,7 +16,7 @@ use crate::publish::{Failure, Server};
 /// `--config FILE`, for commands that need Redis.
 #[derive(Debug, Args)]
 pub struct ConfigArg {
-    /// The configuration file, as for `run`: it says which Redis and which keys
+    /// The configuration file, as for `run`
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
 }

@@ -39,6 +39,12 @@ pub(super) fn run(args: RunArgs) -> Result<()> {
         config.start_block = args.start_block.or(config.start_block);
         config.stop_block = args.stop_block.or(config.stop_block);
         logging::start_for_long(config.logger)?;
+        info!(
+            version = env!("CARGO_PKG_VERSION"),
+            namespace = config.redis.namespace,
+            redis = %config.redis.url,
+            "parser"
+        );
         for warning in config.warnings() {
             warn!("{warning}");
         }

@@ -74,7 +74,7 @@ fn print(status: &Status, place: &str) -> io::Result<()> {
 }
 
 fn parser(status: &Status) -> String {
-    let Some(parser) = &status.parser else { return "none is running".to_owned() };
+    let Some(parser) = &status.parser else { return "none is running: nothing holds the lease".to_owned() };
     let Some(pid) = parser.pid else { return parser.token.clone() };
     let since = parser.since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
     format!("process {pid} on {}{since}", parser.host)
@@ -115,6 +115,8 @@ fn head(status: &Status) -> String {
     let running = status.state.as_ref().filter(|_| status.parser.is_some());
     match (running.and_then(|report| report.head), status.lag_blocks, lag) {
         (Some(head), behind, lag) => {
+            // The report is some seconds older than the checkpoint.
+            let head = status.checkpoint.as_ref().map_or(head, |at| head.max(at.block_num));
             let behind = behind.map(|count| format!(", {} blocks ahead", grouped(count.into())));
             let lag = lag.map(|lag| format!("; lag {lag}"));
             format!("block {head}{}{}", behind.unwrap_or_default(), lag.unwrap_or_default())

@@ -50,9 +50,15 @@ impl<'a> Place<'a> {
 
     /// Notes that a value must be there, if there is none.
     pub fn require(&self) {
-        if !self.is_given() {
+        if !self.is_given() && !self.has_problem() {
             self.problem("is missing");
         }
+    }
+
+    /// Whether a problem of this place is noted already: a variable that is not set, for example.
+    fn has_problem(&self) -> bool {
+        let of_this = format!("{}: ", self.path);
+        self.problems.borrow().iter().any(|problem| problem.message.starts_with(&of_this))
     }
 
     /// Whether there is anything; nothing, `null` and an empty text are the same as the key not being there.

@@ -59,6 +59,10 @@ json: ${MISSING}
     );
     assert!(!error.contains("pw"), "{error}");
     assert_eq!(parse("").expect_err("empty"), "ship.url: is missing\n  redis.url: is missing");
+    // What is there and wrong is not missing as well.
+    let error = parse("ship: {url: '${MISSING}'}\nredis: {url: 'redis://h'}").expect_err("no such variable");
+    assert!(error.contains("ship.url: the environment variable MISSING is not set"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
 }
 
 #[test]
