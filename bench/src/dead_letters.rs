@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -41,8 +42,17 @@ pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
          That each action which cannot be decoded has its dead letter, and nothing else has one, is checked on the way.",
     );
     let directory = tempfile::tempdir()?;
-    let mut table =
-        Table::new(&["undecodable", "blocks/s", "as it is (limit), blocks/s", "ratio", "dead letters"]);
+    let mut table = Table::new(&[
+        "undecodable",
+        "blocks/s",
+        "as it is (limit), blocks/s",
+        "ratio",
+        "dead letters",
+        "CPU seconds for 1,000 blocks: parser",
+        "as it is",
+        "redis-server",
+        "as it is",
+    ]);
     let as_it_is = undamaged(bench)?;
     for (what, key, every) in [("0.1 %", "dead-letters-0.1", 1000), ("5 %", "dead-letters-5", 20)] {
         eprintln!("  {what}");
@@ -60,12 +70,19 @@ pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
         let ratio =
             with.iter().zip(&whole).map(|(with, whole)| with.blocks_per_second() / whole.blocks_per_second());
         let ratio = Spread::of(ratio);
+        let cost = |runs: &[Run], cpu: fn(&Run) -> Duration| {
+            number(Spread::of(runs.iter().map(|run| cpu(run).as_secs_f64() * 1000.0 / run.blocks())).median)
+        };
         table.row(&[
             what.to_owned(),
             spread(&rate(&with)),
             spread(&rate(&whole)),
             spread(&ratio),
             number(letters as f64),
+            cost(&with, |run| run.parser),
+            cost(&whole, |run| run.parser),
+            cost(&with, |run| run.redis),
+            cost(&whole, |run| run.redis),
         ]);
         let words = format!("end to end with {what} undecodable, against none");
         section.figures.push(Figure::ratio(key, &words, ratio, Better::Higher).of(

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 
 use crate::process::PATIENCE;
 
+/// Longer than this a reply is not waited for.
+pub const REPLY: Duration = Duration::from_secs(10);
+
 /// When the append-only file is brought to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
@@ -95,10 +98,10 @@ impl Redis {
         self.child.id()
     }
 
-    /// A connection to look into it. It does not wait for ever.
+    /// A connection to look into it. It does not wait for ever: [`REPLY`] for each reply, also of those that come together.
     pub fn connect(&self) -> Result<Connection> {
         let connection = redis::Client::open(self.url())?.get_connection_with_timeout(PATIENCE)?;
-        connection.set_read_timeout(Some(PATIENCE))?;
+        connection.set_read_timeout(Some(REPLY))?;
         connection.set_write_timeout(Some(PATIENCE))?;
         Ok(connection)
     }

@@ -56,6 +56,11 @@ impl Latency {
         self.0.saturating_record((time.as_nanos() as u64).max(1));
     }
 
+    /// Adds all of another's.
+    pub fn add(&mut self, other: &Latency) {
+        self.0 += &other.0;
+    }
+
     /// The time that so many of a hundred stay within, in milliseconds.
     pub fn percentile(&self, percent: f64) -> f64 {
         self.0.value_at_percentile(percent) as f64 / 1e6

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -264,25 +264,43 @@ impl Frames {
     }
 
     /// Sends what is to be sent and receives what is there: never one of them alone, or both sides could wait
-    /// for the other to read.
+    /// for the other to read. Each write wakes the node, so acks wait until nothing is there, or the node has used
+    /// up half of what it may send.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<Event, NodeError>> {
         self.acks.0.receiver.register(cx.waker());
-        if self.acks.0.count.load(Ordering::Acquire) > 0 {
-            let was_out_of_credit = self.credit == 0;
-            if self.poll_send(cx, |frames| {
-                let count = frames.acks.0.count.swap(0, Ordering::AcqRel);
-                frames.credit += u64::from(count);
-                Request::Ack(count)
-            })? && was_out_of_credit
-            {
-                return Poll::Ready(Ok(Event::Acked));
-            }
+        if self.credit <= u64::from(self.options.window / 2) && self.poll_acks(cx)? {
+            return Poll::Ready(Ok(Event::Acked));
         }
+        self.poll_flush(cx)?;
+        if let Poll::Ready(received) = Pin::new(&mut self.socket).poll_next(cx) {
+            return Poll::Ready(Ok(Event::Received(received)));
+        }
+        if self.poll_acks(cx)? {
+            return Poll::Ready(Ok(Event::Acked));
+        }
+        self.poll_flush(cx)?;
+        Poll::Pending
+    }
+
+    /// Sends the acks there are, if there is room: says whether the node was not to send anything until now.
+    fn poll_acks(&mut self, cx: &mut Context<'_>) -> Result<bool, NodeError> {
+        if self.acks.0.count.load(Ordering::Acquire) == 0 {
+            return Ok(false);
+        }
+        let was_out_of_credit = self.credit == 0;
+        let sent = self.poll_send(cx, |frames| {
+            let count = frames.acks.0.count.swap(0, Ordering::AcqRel);
+            frames.credit += u64::from(count);
+            Request::Ack(count)
+        })?;
+        Ok(sent && was_out_of_credit)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Result<(), NodeError> {
         if self.unflushed && Pin::new(&mut self.socket).poll_flush(cx).map_err(socket_error)?.is_ready() {
             self.unflushed = false;
         }
-        let received = ready!(Pin::new(&mut self.socket).poll_next(cx));
-        Poll::Ready(Ok(Event::Received(received)))
+        Ok(())
     }
 
     /// Puts a request into the socket's buffer, if there is room: without one, nothing was taken.
