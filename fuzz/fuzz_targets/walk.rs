@@ -15,6 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use libfuzzer_sys::fuzz_target;
+use parser::abi::Deserializer;
 use parser::block::{Checksum, Position};
 use parser::capture::file::Capture;
 use parser::event::{Block, EntryIds, Envelope, ShipTypes, Sink, Style};
@@ -45,7 +46,7 @@ static TAUGHT: LazyLock<Taught> = LazyLock::new(|| {
         let plan = plan(&capture, &result, &Selection::default()).expect("a plan");
         abis.extend(learn(&mut history, 100, &plan));
     }
-    let ship = Arc::new(ShipTypes::new(&capture.protocol).expect("the protocol's ABI"));
+    let ship = Arc::new(ShipTypes::new(&capture.protocol, Deserializer::Compiled).expect("the protocol's ABI"));
     let keys = Keys::new("ns", &Checksum::default(), "");
     Taught { capture, ship, keys, abis: Mutex::new(abis) }
 });
