@@ -1,0 +1,108 @@
+//! The decoder against C++ abieos, the second witness beside `rs_abieos`: the same values and the same refusals. Built where clang
+//! and libclang are installed, with the feature `cpp-oracle`.
+
+#[path = "../src/cpp_abieos.rs"]
+mod cpp_abieos;
+#[path = "../../tests/decoder_support/mod.rs"]
+mod decoder_support;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::CString;
+
+use cpp_abieos::CppAbieos;
+use decoder_support::generate::{self, Nesting};
+use decoder_support::{Capture, json};
+use fastrand::Rng;
+use parser::abi::{Abi, Deserializer};
+use parser::name::Name;
+
+/// How often each was met.
+type Met = BTreeMap<&'static str, usize>;
+
+/// Decodes with both and compares.
+fn compare(abi: &Abi, cpp: &CppAbieos, kind: &str, data: &[u8], met: &mut Met) {
+    let id = abi.type_named(kind).unwrap_or_else(|| panic!("no type `{kind}`"));
+    let (mut own, mut theirs) = (Vec::new(), Vec::new());
+    let decoded = abi.decode(id, data, &mut own);
+    cpp.decode(0, &CString::new(kind).expect("a name"), data, &mut theirs);
+    let about = || {
+        let text = String::from_utf8_lossy;
+        format!("{kind} {data:02x?}\nown {decoded:?} {}\nC++ {}", text(&own), text(&theirs))
+    };
+    let verdict = match (&decoded, theirs.is_empty()) {
+        (Ok(_), false) if own == theirs => "equal",
+        // It escapes line breaks and tabulators by their numbers, and takes the even one of two floats equally near.
+        (Ok(_), false) if json(&own) == json(&theirs) => "equal values",
+        (Err(_), true) => "refused",
+        // It takes no bytes behind a value.
+        (Ok(decoded), true) if decoded.consumed < data.len() => "trailing bytes",
+        _ => panic!("{}", about()),
+    };
+    *met.entry(verdict).or_default() += 1;
+}
+
+fn both(packed: &[u8]) -> Option<(Abi, CppAbieos)> {
+    let abi = Abi::from_binary(packed, Deserializer::Compiled).ok()?;
+    Some((abi, CppAbieos::new([packed].into_iter()).ok()?))
+}
+
+#[test]
+fn generated_abis_and_values() {
+    let (mut met, mut compared) = (Met::new(), 0);
+    for seed in 0..500 {
+        let mut random = Rng::with_seed(seed);
+        let draft = generate::draft(&mut random, Nesting::Abieos);
+        // It knows no arrays of fixed size, for one.
+        let Some((abi, cpp)) = both(&draft.packed()) else { continue };
+        compared += 1;
+        for id in abi.types() {
+            for _ in 0..6 {
+                let mut data = Vec::new();
+                generate::value(&mut random, &draft, abi.type_name(id), 0, &mut data);
+                compare(&abi, &cpp, abi.type_name(id), &data, &mut met);
+                let cut = random.usize(..=data.len());
+                compare(&abi, &cpp, abi.type_name(id), &data[..cut], &mut met);
+            }
+        }
+    }
+    println!("{compared} ABIs: {met:?}");
+    assert!(compared > 100 && met["equal"] > 4_000 && met["refused"] > 4_000, "{compared} ABIs: {met:?}");
+}
+
+/// All actions, rows and return values of the bundled recordings.
+#[test]
+fn recordings() {
+    let mut met = Met::new();
+    for name in ["mixed-100", "fork-240"] {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data");
+        let capture = Capture::open(format!("{directory}/{name}.shipcap.zst").into());
+        let mut abis: HashMap<Name, Vec<Vec<u8>>> = HashMap::new();
+        let mut values = Vec::new();
+        for block in capture.blocks() {
+            for (account, bytes) in block.accounts {
+                abis.entry(account).or_default().push(bytes);
+            }
+            for action in block.actions {
+                values.push((action.account, "action", action.name, action.data));
+                values.push((action.account, "result", action.name, action.return_value));
+            }
+            values.extend(block.rows.into_iter().map(|row| (row.code, "table", row.table, row.value)));
+        }
+        for (account, versions) in abis {
+            for (abi, cpp) in versions.iter().filter_map(|bytes| both(bytes)) {
+                for (_, part, name, data) in values.iter().filter(|(code, ..)| *code == account) {
+                    let id = match *part {
+                        "action" => abi.action_type(*name),
+                        "result" => abi.action_result_type(*name),
+                        _ => abi.table_type(*name),
+                    };
+                    if let Some(id) = id {
+                        compare(&abi, &cpp, abi.type_name(id), data, &mut met);
+                    }
+                }
+            }
+        }
+    }
+    println!("{met:?}");
+    assert!(met["equal"] > 1_000, "{met:?}");
+}
