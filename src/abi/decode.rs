@@ -11,7 +11,7 @@ use super::input::{Fault, Input};
 use super::out::Out;
 use super::program::{Builtin, Node, NodeId, Program};
 use super::style::{Abieos, Json, Style, Wharfkit};
-use super::{DecodeError, Decoded, Reason, key, text, value};
+use super::{DecodeError, Decoded, Reason, key, number, text, value};
 
 /// How many structs, how many arrays and how many variants may lie in each other, each kind counted by itself: a
 /// tree whose nodes hold arrays of nodes is read to 512 nodes deep.
@@ -267,7 +267,7 @@ impl<S: Style> Run<'_, S> {
             return Ok(());
         };
         if builtin == Builtin::Uint8 && count as usize <= self.input.left() {
-            text::bytes(out, self.input.take(count as usize)?);
+            number::bytes(out, self.input.take(count as usize)?);
         } else {
             for i in 0..count {
                 if i > 0 {
@@ -309,23 +309,23 @@ impl<S: Style> Run<'_, S> {
             }
             Builtin::String => self.repaired |= S::string(out, input.bytes()?),
             Builtin::Uint64 => S::uint64(out, input.u64()?),
-            Builtin::Uint32 => text::unsigned(out, input.u32()?.into()),
-            Builtin::Uint8 => text::byte(out, input.u8()?),
+            Builtin::Uint32 => number::unsigned(out, input.u32()?.into()),
+            Builtin::Uint8 => number::byte(out, input.u8()?),
             Builtin::Bool => S::boolean(out, input.u8()?),
             Builtin::Bytes => S::hex(out, input.bytes()?),
             Builtin::Checksum256 => S::hex(out, &input.array::<32>()?),
-            Builtin::Int8 => text::signed(out, (input.u8()? as i8).into()),
-            Builtin::Int16 => text::signed(out, (input.u16()? as i16).into()),
-            Builtin::Uint16 => text::unsigned(out, input.u16()?.into()),
-            Builtin::Int32 => text::signed(out, (input.u32()? as i32).into()),
+            Builtin::Int8 => number::signed(out, (input.u8()? as i8).into()),
+            Builtin::Int16 => number::signed(out, (input.u16()? as i16).into()),
+            Builtin::Uint16 => number::unsigned(out, input.u16()?.into()),
+            Builtin::Int32 => number::signed(out, (input.u32()? as i32).into()),
             Builtin::Int64 => S::int64(out, input.u64()? as i64),
             Builtin::Int128 => S::int128(out, input.u128()? as i128),
             Builtin::Uint128 => S::uint128(out, input.u128()?),
-            Builtin::Varuint32 => text::unsigned(out, input.varuint32()?.into()),
+            Builtin::Varuint32 => number::unsigned(out, input.varuint32()?.into()),
             Builtin::Varint32 => {
                 // Zigzag: the lowest bit is the sign.
                 let bits = input.varuint32()?;
-                text::signed(out, ((bits >> 1) as i32 ^ -((bits & 1) as i32)).into());
+                number::signed(out, ((bits >> 1) as i32 ^ -((bits & 1) as i32)).into());
             }
             Builtin::Float32 => S::float32(out, f32::from_bits(input.u32()?)),
             Builtin::Float64 => S::float64(out, f64::from_bits(input.u64()?)),

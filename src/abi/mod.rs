@@ -12,6 +12,7 @@ mod def;
 pub mod file;
 mod input;
 mod key;
+mod number;
 mod out;
 mod program;
 mod style;

@@ -1,6 +1,7 @@
 //! JSON text of the values with a form of their own, where both styles write alike: times, floats, symbols, assets,
 //! bit sets.
 
+use super::number;
 use super::out::Out;
 use super::style::Style;
 use super::text;
@@ -44,14 +45,14 @@ fn put_time(text: &mut [u8; 25], milliseconds: i64) {
         text[at] = digits[0];
         text[at + 1] = digits[1];
     };
-    put(1, text::two_digits(year / 100));
-    put(3, text::two_digits(year));
-    put(6, text::two_digits(month));
-    put(9, text::two_digits(day));
-    put(12, text::two_digits(seconds / 3600));
-    put(15, text::two_digits(seconds / 60 % 60));
-    put(18, text::two_digits(seconds % 60));
-    put(21, text::two_digits(thousandths / 10));
+    put(1, number::two_digits(year / 100));
+    put(3, number::two_digits(year));
+    put(6, number::two_digits(month));
+    put(9, number::two_digits(day));
+    put(12, number::two_digits(seconds / 3600));
+    put(15, number::two_digits(seconds / 60 % 60));
+    put(18, number::two_digits(seconds % 60));
+    put(21, number::two_digits(thousandths / 10));
     text[23] = b'0' + (thousandths % 10) as u8;
 }
 
@@ -94,7 +95,7 @@ pub(super) fn symbol_code<S: Style>(out: &mut Out, value: u64) -> bool {
 /// Appends a `symbol` (`"4,EOS"`); says whether any character was no text.
 pub(super) fn symbol<S: Style>(out: &mut Out, value: u64) -> bool {
     out.push(b'"');
-    text::byte(out, value as u8);
+    number::byte(out, value as u8);
     out.push(b',');
     let repaired = code::<S>(out, value >> 8);
     out.push(b'"');
@@ -107,11 +108,11 @@ pub(super) fn asset<S: Style>(out: &mut Out, amount: i64, symbol: u64) -> bool {
     let units = amount.unsigned_abs();
     out.chunk(b"\"-", 1 + usize::from(amount < 0));
     match symbol as u8 {
-        0 => text::unsigned(out, units),
+        0 => number::unsigned(out, units),
         4 => {
-            text::unsigned(out, units / 10_000);
+            number::unsigned(out, units / 10_000);
             out.push(b'.');
-            text::last_digits(out, units % 10_000, 4);
+            number::last_digits(out, units % 10_000, 4);
         }
         precision => fraction(out, units, precision.into()),
     }
@@ -127,17 +128,17 @@ fn fraction(out: &mut Out, units: u64, precision: u32) {
     // Of more digits none is left before the point.
     let unit = 10u64.checked_pow(precision);
     let (whole, part) = unit.map_or((0, units), |unit| (units / unit, units % unit));
-    text::unsigned(out, whole);
+    number::unsigned(out, whole);
     out.push(b'.');
     out.space(precision.saturating_sub(24) as usize).fill(b'0');
     let digits = precision.min(24) as usize;
     if digits > 16 {
-        text::last_digits(out, part / EIGHT / EIGHT, digits - 16);
+        number::last_digits(out, part / EIGHT / EIGHT, digits - 16);
     }
     if digits > 8 {
-        text::last_digits(out, part / EIGHT % EIGHT, (digits - 8).min(8));
+        number::last_digits(out, part / EIGHT % EIGHT, (digits - 8).min(8));
     }
-    text::last_digits(out, part % EIGHT, digits.min(8));
+    number::last_digits(out, part % EIGHT, digits.min(8));
 }
 
 /// Appends a `bitset` of `count` bits, the highest first.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::Style;
 use crate::abi::out::Out;
-use crate::abi::{text, value};
+use crate::abi::{number, text, value};
 use crate::hex;
 
 /// Byte for byte what `rs_abieos` writes: 64-bit and larger integers as strings, floats as numbers, upper-case
@@ -43,20 +43,20 @@ impl Style for Abieos {
 
     #[inline]
     fn int64(out: &mut Out, value: i64) {
-        text::quoted_signed(out, value);
+        number::quoted_signed(out, value);
     }
 
     #[inline]
     fn uint64(out: &mut Out, value: u64) {
-        text::quoted_unsigned(out, value);
+        number::quoted_unsigned(out, value);
     }
 
     fn int128(out: &mut Out, value: i128) {
-        text::quoted_large(out, value);
+        number::quoted_large(out, value);
     }
 
     fn uint128(out: &mut Out, value: u128) {
-        text::quoted_large(out, value);
+        number::quoted_large(out, value);
     }
 
     #[inline]
@@ -108,7 +108,7 @@ fn float(out: &mut Out, value: f64) {
     if whole && size < EXACT {
         return match value.to_bits() {
             0x8000_0000_0000_0000 => out.fixed(b"-0"),
-            _ => text::signed(out, value as i64),
+            _ => number::signed(out, value as i64),
         };
     }
     if !whole && size >= 1e-5 {

@@ -8,7 +8,7 @@ use std::io::Write;
 
 use super::Style;
 use crate::abi::out::Out;
-use crate::abi::{text, value};
+use crate::abi::{number, text, value};
 use crate::hex;
 
 /// Integers of up to 32 bits as numbers, whatever their type, larger ones as strings; floats as strings; lower-case
@@ -53,29 +53,29 @@ impl Style for Wharfkit {
 
     fn int64(out: &mut Out, value: i64) {
         match value.unsigned_abs() >> 32 {
-            0 => text::signed(out, value),
-            _ => text::quoted_signed(out, value),
+            0 => number::signed(out, value),
+            _ => number::quoted_signed(out, value),
         }
     }
 
     fn uint64(out: &mut Out, value: u64) {
         match value >> 32 {
-            0 => text::unsigned(out, value),
-            _ => text::quoted_unsigned(out, value),
+            0 => number::unsigned(out, value),
+            _ => number::quoted_unsigned(out, value),
         }
     }
 
     fn int128(out: &mut Out, value: i128) {
         match i64::try_from(value) {
             Ok(value) => Wharfkit::int64(out, value),
-            Err(_) => text::quoted_large(out, value),
+            Err(_) => number::quoted_large(out, value),
         }
     }
 
     fn uint128(out: &mut Out, value: u128) {
         match u64::try_from(value) {
             Ok(value) => Wharfkit::uint64(out, value),
-            Err(_) => text::quoted_large(out, value),
+            Err(_) => number::quoted_large(out, value),
         }
     }
 
