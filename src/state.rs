@@ -2,7 +2,11 @@
 
 use std::fmt;
 
+use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
+
+use crate::keys::Keys;
+use crate::publish::Failure;
 
 /// The word. `docs/metrics.md` says what each means and what is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -82,6 +86,19 @@ pub const REPORT_TTL_MS: u64 = 15_000;
 
 /// How long the report of a parser that failed stands, in milliseconds.
 pub const FAILED_TTL_MS: u64 = 24 * 60 * 60 * 1_000;
+
+// === impl Report ===
+
+impl Report {
+    /// What lies in Redis. A report that another version wrote in other words is none.
+    pub async fn load(
+        connection: &mut MultiplexedConnection,
+        keys: &Keys,
+    ) -> Result<Option<Report>, Failure> {
+        let text: Option<String> = redis::cmd("GET").arg(&keys.state).query_async(connection).await?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+}
 
 // === impl State ===
 

@@ -7,6 +7,11 @@ pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
+/// How long so many blocks take at this speed; none at the head, where two a second are made and nothing is left to wait for.
+pub fn left(blocks: u32, per_second: f64) -> Option<Duration> {
+    (blocks > 10 && per_second > 2.0).then(|| Duration::from_secs_f64(f64::from(blocks) / per_second))
+}
+
 /// A time since 1970 in ISO 8601 with milliseconds and `Z`.
 pub fn iso8601(since_1970: Duration) -> String {
     let (seconds, milliseconds) = (since_1970.as_secs(), since_1970.subsec_millis());

@@ -3,15 +3,15 @@
 
 mod decoder_support;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use decoder_support::contracts::Contracts;
 use decoder_support::draft::Draft;
 use decoder_support::generate::{self, BUILTINS, Nesting};
 use decoder_support::verdict::verdict;
 use decoder_support::{Capture, captures, json};
 use fastrand::Rng;
 use parser::abi::{Abi, Decoded, Deserializer};
-use parser::name::Name;
 use rs_abieos::AbiHandle;
 
 /// How often each difference was met.
@@ -177,38 +177,20 @@ fn recordings() {
         for frame in &capture.frames {
             compare(&ship, &mut ship_abieos, "result", frame, &mut met);
         }
-        let mut abis: HashMap<Name, Vec<Vec<u8>>> = HashMap::new();
-        let mut values: Vec<(Name, &str, Name, Vec<u8>)> = Vec::new();
+        let mut contracts = Contracts::default();
         for block in capture.blocks() {
             for (table, data) in &block.native {
                 compare(&ship, &mut ship_abieos, table, data, &mut met);
             }
-            for (account, bytes) in block.accounts {
-                abis.entry(account).or_default().push(bytes);
-            }
-            for action in block.actions {
-                values.push((action.account, "action", action.name, action.data));
-                values.push((action.account, "result", action.name, action.return_value));
-            }
-            values.extend(block.rows.into_iter().map(|row| (row.code, "table", row.table, row.value)));
+            contracts.add(block);
         }
-        for (account, mut versions) in abis {
-            versions.sort();
-            versions.dedup();
-            for bytes in versions {
-                let (Ok(abi), Ok(mut abieos)) =
-                    (Abi::from_binary(&bytes, Deserializer::Compiled), AbiHandle::from_bin(&bytes))
-                else {
-                    continue;
-                };
-                for (_, part, name, data) in values.iter().filter(|(code, ..)| *code == account) {
-                    let id = match *part {
-                        "action" => abi.action_type(*name),
-                        "result" => abi.action_result_type(*name),
-                        _ => abi.table_type(*name),
-                    };
-                    if let Some(id) = id {
-                        compare(&abi, &mut abieos, abi.type_name(id), data, &mut met);
+        for contract in contracts.all() {
+            for bytes in &contract.abis {
+                if let (Ok(abi), Ok(mut abieos)) =
+                    (Abi::from_binary(bytes, Deserializer::Compiled), AbiHandle::from_bin(bytes))
+                {
+                    for (kind, data) in contract.typed(&abi) {
+                        compare(&abi, &mut abieos, kind, data, &mut met);
                     }
                 }
             }

@@ -2,8 +2,9 @@
 
 mod decoder_support;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use decoder_support::contracts::Contracts;
 use decoder_support::draft::Draft;
 use decoder_support::generate::{self, Nesting};
 use decoder_support::wharfkit::Library;
@@ -11,7 +12,6 @@ use decoder_support::{Capture, captures};
 use fastrand::Rng;
 use parser::abi::{Abi, DecodeError, Decoded, Deserializer};
 use parser::hex;
-use parser::name::Name;
 use serde_json::{Value, json};
 
 /// The table's types and bytes of which the library makes nothing, or not what was sent, and what is written for them:
@@ -188,56 +188,29 @@ fn generated_abis_and_values() {
     assert!(met["equal"] > 5_000, "{met:?}");
 }
 
-/// What is to be decoded of a contract: an action's data or result, or a table's row, by name.
-type Values = Vec<(&'static str, Name, Vec<u8>)>;
-
 /// All actions, rows and return values with all ABIs of their contracts, and the node's own rows.
 fn recording(library: &mut Library, mut capture: Capture, frames: usize, met: &mut Met) {
     capture.frames.truncate(frames);
     let ship = Abi::from_json(&capture.ship_abi, Deserializer::Wharfkit).expect("the node's ABI");
-    let mut abis: HashMap<Name, Vec<Vec<u8>>> = HashMap::new();
-    let mut values: HashMap<Name, Values> = HashMap::new();
+    let mut contracts = Contracts::default();
     library.abi(&capture.ship_abi);
     for block in capture.blocks() {
         let native: Vec<(&str, &[u8])> =
             block.native.iter().map(|(table, data)| (&table[..], &data[..])).collect();
         compare(&ship, library, &native, met);
-        for (account, bytes) in block.accounts {
-            abis.entry(account).or_default().push(bytes);
-        }
-        for action in block.actions {
-            let of = values.entry(action.account).or_default();
-            of.push(("action", action.name, action.data));
-            of.push(("result", action.name, action.return_value));
-        }
-        for row in block.rows {
-            values.entry(row.code).or_default().push(("table", row.table, row.value));
-        }
+        contracts.add(block);
     }
-    for (account, mut versions) in abis {
-        versions.sort();
-        versions.dedup();
-        for bytes in versions {
-            let Ok(abi) = Abi::from_binary(&bytes, Deserializer::Wharfkit) else { continue };
+    for contract in contracts.all() {
+        for bytes in &contract.abis {
+            let Ok(abi) = Abi::from_binary(bytes, Deserializer::Wharfkit) else { continue };
             // It reads arrays of fixed size as if their number was in front.
             let fixed = bytes.windows(2).any(|pair| pair[0] == b'[' && pair[1].is_ascii_digit());
-            let of = values.get(&account).map(Vec::as_slice).unwrap_or_default();
-            let asked: Vec<(&str, &[u8])> = of
-                .iter()
-                .filter_map(|(part, name, data)| {
-                    let id = match *part {
-                        "action" => abi.action_type(*name),
-                        "result" => abi.action_result_type(*name),
-                        _ => abi.table_type(*name),
-                    };
-                    Some((abi.type_name(id?), &data[..]))
-                })
-                .collect();
+            let asked: Vec<(&str, &[u8])> = contract.typed(&abi).collect();
             if fixed {
                 *met.entry("fixed arrays").or_default() += asked.len();
                 continue;
             }
-            library.packed_abi(&bytes);
+            library.packed_abi(bytes);
             compare(&abi, library, &asked, met);
         }
     }

@@ -6,15 +6,15 @@ mod cpp_abieos;
 #[path = "../../tests/decoder_support/mod.rs"]
 mod decoder_support;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ffi::CString;
 
 use cpp_abieos::CppAbieos;
+use decoder_support::contracts::Contracts;
 use decoder_support::generate::{self, Nesting};
 use decoder_support::{Capture, json};
 use fastrand::Rng;
 use parser::abi::{Abi, Deserializer};
-use parser::name::Name;
 
 /// How often each was met.
 type Met = BTreeMap<&'static str, usize>;
@@ -76,29 +76,12 @@ fn recordings() {
     for name in ["mixed-100", "fork-240"] {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data");
         let capture = Capture::open(format!("{directory}/{name}.shipcap.zst").into());
-        let mut abis: HashMap<Name, Vec<Vec<u8>>> = HashMap::new();
-        let mut values = Vec::new();
-        for block in capture.blocks() {
-            for (account, bytes) in block.accounts {
-                abis.entry(account).or_default().push(bytes);
-            }
-            for action in block.actions {
-                values.push((action.account, "action", action.name, action.data));
-                values.push((action.account, "result", action.name, action.return_value));
-            }
-            values.extend(block.rows.into_iter().map(|row| (row.code, "table", row.table, row.value)));
-        }
-        for (account, versions) in abis {
-            for (abi, cpp) in versions.iter().filter_map(|bytes| both(bytes)) {
-                for (_, part, name, data) in values.iter().filter(|(code, ..)| *code == account) {
-                    let id = match *part {
-                        "action" => abi.action_type(*name),
-                        "result" => abi.action_result_type(*name),
-                        _ => abi.table_type(*name),
-                    };
-                    if let Some(id) = id {
-                        compare(&abi, &cpp, abi.type_name(id), data, &mut met);
-                    }
+        let mut contracts = Contracts::default();
+        capture.blocks().for_each(|block| contracts.add(block));
+        for contract in contracts.all() {
+            for (abi, cpp) in contract.abis.iter().filter_map(|bytes| both(bytes)) {
+                for (kind, data) in contract.typed(&abi) {
+                    compare(&abi, &cpp, kind, data, &mut met);
                 }
             }
         }

@@ -125,9 +125,7 @@ impl Recording {
         let missing = stop.min(state.head.max(state.block)).saturating_sub(state.block);
         let mut further =
             format!("{} frames  {} MB  {per_second:.0} blocks/s", state.frames, state.bytes >> 20);
-        // At the head there are two blocks a second; then nothing is left to wait for.
-        if missing > 10 && per_second > 2.0 {
-            let left = Duration::from_secs_f64(f64::from(missing) / per_second);
+        if let Some(left) = crate::time::left(missing, per_second) {
             further += &format!("  {} left", shown(left));
         }
         self.counter.at(state.block.into(), &further);

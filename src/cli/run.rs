@@ -59,8 +59,8 @@ async fn publish(config: &Config, shutdown: &Shutdown) -> Result<()> {
     let line = Line::new();
     // All of them end with this function.
     let mut beside = JoinSet::new();
-    let watching = (monitor.clone(), !line.is_shown());
-    beside.spawn(async move { watching.0.watch(watching.1).await });
+    let (watched, periodic) = (monitor.clone(), !line.is_shown());
+    beside.spawn(async move { watched.watch(periodic).await });
     beside.spawn(report::run(monitor.clone(), target.clone()));
     let ended = tokio::select! {
         ended = pipeline::run(config, monitor.clone(), shutdown) => ended,

@@ -1,15 +1,17 @@
 //! What is counted and measured for Prometheus. `docs/metrics.md` lists it.
 //!
 //! All of it is updated once a block, a part of one, or a transaction, never once an event. What is merely looked up when
-//! somebody asks stands in [`Values`].
+//! somebody asks is written with [`encode`].
 
+pub mod encode;
+mod process;
 mod timer;
-mod values;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::prometheus_text::encode;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::prometheus_text::encode as encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -22,8 +24,8 @@ use crate::publish::checks::{Check, Finding};
 
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 pub use timer::{Stage, Stages, Times};
-pub use values::{GroupValues, Values};
 
+use process::Process;
 use timer::seconds;
 
 /// A set of label names and values.
@@ -197,12 +199,15 @@ impl Metrics {
         (now(&self.decoding), now(&self.decoded))
     }
 
-    /// All of it with `values`, in Prometheus' text format.
-    pub fn text(&self, values: Values) -> String {
+    /// All of it, with what is looked up now, in Prometheus' text format.
+    pub fn text(&self, looked_up: impl Collector) -> String {
+        let mut now = Registry::default();
+        now.register_collector(Box::new(looked_up));
+        now.register_collector(Box::new(Process { started: self.started }));
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = encode(&mut text, &self.registry);
-        let _ = encode(&mut text, &values.registry(self.started));
+        let _ = encode_registry(&mut text, &self.registry);
+        let _ = encode_registry(&mut text, &now);
         text
     }
 }

@@ -17,18 +17,32 @@ use crate::state::State;
 pub(super) enum Activity {
     /// Reading, decoding, publishing: how that goes is judged by the numbers.
     Reading,
-    /// What it says, and why.
-    Other(State, String),
-    /// The same, until a block is taken.
-    Stuck(State, String),
-    /// Redis has no room for a block, until it takes one.
-    Refused(String),
+    /// Something else.
+    Other {
+        /// In a word.
+        state: State,
+        /// Why.
+        reason: String,
+        /// What ends it, beside something else that is said.
+        until: Until,
+    },
+}
+
+/// What ends an activity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// That blocks are read.
+    Reading,
+    /// That a block is taken.
+    Taken,
+    /// That a block is published.
+    Published,
 }
 
 impl Monitor {
     /// It does that and nothing else, for that reason.
     pub fn set(&self, state: State, reason: impl Into<String>) {
-        self.begin(Activity::Other(state, reason.into()));
+        self.other(state, reason, Until::Reading);
     }
 
     /// It was told to stop.
@@ -43,12 +57,12 @@ impl Monitor {
 
     /// It is stuck with that, for that reason: reading again does not mend it before a block is taken.
     pub fn stuck(&self, state: State, reason: impl Into<String>) {
-        self.begin(Activity::Stuck(state, reason.into()));
+        self.other(state, reason, Until::Taken);
     }
 
     /// Redis has no room for a block, for that reason.
     pub fn refused(&self, reason: String) {
-        self.begin(Activity::Refused(reason));
+        self.other(State::WaitingForRedis, reason, Until::Published);
     }
 
     /// Redis takes blocks again.
@@ -69,14 +83,19 @@ impl Monitor {
         self.begin(Activity::Reading);
     }
 
-    /// Nothing but the end follows on stopping, and being stuck ends with a block.
+    fn other(&self, state: State, reason: impl Into<String>, until: Until) {
+        self.begin(Activity::Other { state, reason: reason.into(), until });
+    }
+
+    /// Nothing but the end follows on stopping.
     fn begin(&self, next: Activity) {
         {
             let mut activity = lock(&self.activity);
             let stays = match (&*activity, &next) {
-                (Activity::Other(State::Stopping, _), Activity::Other(next, _)) => *next != State::Failed,
-                (Activity::Other(State::Stopping, _), _)
-                | (Activity::Stuck(..) | Activity::Refused(_), Activity::Reading) => true,
+                (Activity::Other { state: State::Stopping, .. }, next) => {
+                    !matches!(next, Activity::Other { state: State::Failed, .. })
+                }
+                (Activity::Other { until, .. }, Activity::Reading) => *until != Until::Reading,
                 _ => false,
             };
             if !stays {
@@ -84,6 +103,16 @@ impl Monitor {
             }
         }
         self.update();
+    }
+
+    /// Ends what lasts until then; says whether something did.
+    fn over(&self, now: Until) -> bool {
+        let mut activity = lock(&self.activity);
+        let over = matches!(&*activity, Activity::Other { until, .. } if *until == now);
+        if over {
+            *activity = Activity::Reading;
+        }
+        over
     }
 
     /// The connection to the node is lost, or given up.
@@ -132,10 +161,7 @@ impl Monitor {
             self.metrics.fork_removed.inc_by(fork.removed.len() as u64);
         }
         lock(&self.recent).block(ready);
-        let mut activity = lock(&self.activity);
-        if matches!(*activity, Activity::Stuck(..)) {
-            *activity = Activity::Reading;
-        }
+        self.over(Until::Taken);
     }
 
     /// Redis has a transaction.
@@ -162,13 +188,8 @@ impl Monitor {
                 lock(&self.recent).letters(&tally.letters);
             }
         }
-        if done.blocks > 0 {
-            let mut activity = lock(&self.activity);
-            if matches!(*activity, Activity::Refused(_)) {
-                *activity = Activity::Reading;
-                drop(activity);
-                self.redis_is_back();
-            }
+        if done.blocks > 0 && self.over(Until::Published) {
+            self.redis_is_back();
         }
     }
 }

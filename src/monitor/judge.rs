@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::activity::Activity;
+use super::activity::{Activity, Until};
 use super::{Monitor, lock};
 use crate::state::State;
 
 /// A newest block of at most that age is live.
-pub const LIVE_LAG: Duration = Duration::from_secs(15);
+const LIVE_LAG: Duration = Duration::from_secs(15);
 /// Once live, up to that age.
 const STILL_LIVE_LAG: Duration = Duration::from_secs(30);
 /// Without a block for so long, the node is waited for. Irreversible blocks can come every six seconds.
@@ -68,7 +68,7 @@ impl Monitor {
 
     /// Whether reading again does not mend it.
     pub fn is_stuck(&self) -> bool {
-        matches!(*lock(&self.activity), Activity::Stuck(..) | Activity::Refused(_))
+        matches!(&*lock(&self.activity), Activity::Other { until, .. } if *until != Until::Reading)
     }
 
     pub(super) fn judge(&self, before: State) -> (State, String) {
@@ -77,11 +77,8 @@ impl Monitor {
 }
 
 fn judge(activity: &Activity, facts: Facts, before: State) -> (State, String) {
-    if let Activity::Other(state, reason) | Activity::Stuck(state, reason) = activity {
+    if let Activity::Other { state, reason, .. } = activity {
         return (*state, reason.clone());
-    }
-    if let Activity::Refused(reason) = activity {
-        return (State::WaitingForRedis, reason.clone());
     }
     if let Some(reason) = facts.full {
         return (State::PausedStreamFull, reason);
@@ -144,7 +141,8 @@ mod tests {
 
     #[test]
     fn what_the_pipeline_says_goes_before_the_numbers() {
-        let down = Activity::Other(State::WaitingForRedis, "refused".to_owned());
+        let (state, reason, until) = (State::WaitingForRedis, "refused".to_owned(), Until::Reading);
+        let down = Activity::Other { state, reason, until };
         assert_eq!(judge(&down, aged(1), State::Live), (State::WaitingForRedis, "refused".to_owned()));
         let full = Facts { full: Some("full".to_owned()), ..aged(1) };
         assert_eq!(reading(full, State::Live), (State::PausedStreamFull, "full".to_owned()));

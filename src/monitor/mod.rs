@@ -2,6 +2,7 @@
 //! in Redis show it.
 
 mod activity;
+mod gauges;
 mod judge;
 mod log;
 mod recent;
@@ -26,12 +27,11 @@ use crate::status::Group;
 use crate::time::now;
 use crate::trim;
 
-pub use judge::LIVE_LAG;
 pub use recent::{AbiChange, ForkSeen, Recent};
 pub use samples::{Sample, Samples};
 pub use view::View;
 
-use activity::Activity;
+use activity::{Activity, Until};
 
 /// See the module's documentation. All of it is cheap enough to be called once a block.
 #[derive(Debug)]
@@ -146,7 +146,11 @@ impl Monitor {
             instance: lease::token(),
             started,
             chain: OnceLock::new(),
-            activity: Mutex::new(Activity::Other(State::Connecting, String::new())),
+            activity: Mutex::new(Activity::Other {
+                state: State::Connecting,
+                reason: String::new(),
+                until: Until::Reading,
+            }),
             state: watch::Sender::new(status),
             said: Mutex::default(),
             node: Node {

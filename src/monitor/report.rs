@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 use super::{LookedUp, Monitor, lock};
 use crate::config::Config;
 use crate::keys::Keys;
-use crate::publish::{Failure, Server};
+use crate::publish::{Failure, Server, startup};
 use crate::state::{FAILED_TTL_MS, REPORT_TTL_MS, Report, State};
 use crate::status;
 
@@ -53,8 +53,7 @@ impl Target {
             Some(chain) => Some(chain),
             None => {
                 let key = Keys::chain_of(&self.namespace, &self.key_prefix);
-                let found: Option<String> = redis::cmd("GET").arg(&key).query_async(connection).await?;
-                found.and_then(|chain| chain.parse().ok())
+                startup::chain(connection, &key).await?
             }
         };
         Ok(chain.map(|chain| Keys::new(&self.namespace, &chain, &self.key_prefix)))
@@ -128,7 +127,7 @@ async fn write(
         if report.state == State::Standby {
             return Ok(());
         }
-        if let Some(found) = found(keys, connection).await?
+        if let Some(found) = Report::load(connection, keys).await?
             && found.instance != report.instance
             && (found.state != State::Failed || found.block.is_some())
         {
@@ -140,11 +139,6 @@ async fn write(
     Ok(())
 }
 
-async fn found(keys: &Keys, connection: &mut MultiplexedConnection) -> Result<Option<Report>, Failure> {
-    let text: Option<String> = redis::cmd("GET").arg(&keys.state).query_async(connection).await?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
-}
-
 /// The last word: why it failed, to be read for a day; or nothing, after an end in good order, or where it has never published
 /// anything and so leaves no trace. Redis may be what failed.
 pub async fn last(monitor: &Monitor, target: &Target) {
@@ -154,7 +148,7 @@ pub async fn last(monitor: &Monitor, target: &Target) {
         if monitor.led.load(Relaxed) && monitor.state().borrow().state == State::Failed {
             return write(monitor, &keys, &mut connection, FAILED_TTL_MS).await;
         }
-        if let Some(found) = found(&keys, &mut connection).await?
+        if let Some(found) = Report::load(&mut connection, &keys).await?
             && found.instance == monitor.instance()
         {
             redis::cmd("DEL").arg(&keys.state).exec_async(&mut connection).await?;

@@ -4,12 +4,12 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use super::gauges::Gauges;
 use super::{Monitor, Status, lock};
-use crate::metrics::{GroupValues, Values};
 use crate::publish::lease;
 use crate::publish::writer::Progress;
 use crate::state::Report;
-use crate::time::{iso8601, now};
+use crate::time::{iso8601, left, now};
 
 /// How things are at one moment.
 #[derive(Debug, Clone)]
@@ -96,33 +96,14 @@ impl Monitor {
 
     /// All metrics, in Prometheus' text format.
     pub fn metrics_text(&self) -> String {
-        let (view, mut looked_up) = (self.view(), self.looked_up());
+        let mut looked_up = self.looked_up();
         // Names that are no text can look alike; a series must be there once.
         looked_up.groups.dedup_by(|a, b| a.name == b.name);
-        let trim = self.trim.borrow().clone();
-        self.metrics.text(Values {
-            state: Some(view.status.state),
-            endpoint: view.endpoint,
-            lag_seconds: view.lag.map(|lag| lag.as_secs_f64()),
-            lag_blocks: view.lag_blocks,
-            head: view.head,
-            published: view.block,
-            published_ms: view.block_ms,
-            irreversible: view.irreversible,
-            dead_letters: looked_up.dead_letters,
-            stream_length: (view.progress.transactions > 0).then_some(view.progress.stream_length),
-            stream_max: self.expect.max_entries.unwrap_or(0),
-            trimmed: trim.trimmed,
-            forced: trim.forced,
-            groups: looked_up
-                .groups
-                .into_iter()
-                .map(|group| GroupValues {
-                    name: group.name,
-                    lag_blocks: group.lag_blocks,
-                    pending: group.pending,
-                })
-                .collect(),
+        self.metrics.text(Gauges {
+            view: self.view(),
+            looked_up,
+            trim: self.trim.borrow().clone(),
+            max_entries: self.expect.max_entries,
         })
     }
 
@@ -142,9 +123,6 @@ impl Monitor {
     fn left(&self, head: Option<u32>, block: Option<u32>, blocks_per_second: f64) -> Option<Duration> {
         let (head, block) = (head?, block?);
         let target = self.expect.stop_block.map_or(head, |stop| stop.min(head.max(block)));
-        let missing = target.saturating_sub(block);
-        // At the head there are two blocks a second; then nothing is left to wait for.
-        (missing > 10 && blocks_per_second > 2.0)
-            .then(|| Duration::from_secs_f64(f64::from(missing) / blocks_per_second))
+        left(target.saturating_sub(block), blocks_per_second)
     }
 }

@@ -186,12 +186,9 @@ impl Pipeline<'_> {
             () = shutdown.requested() => return Ok(Turn::Done),
         };
         let (checkpoint, connection) = begun;
-        let can_go_on = match checkpoint.block {
-            None => self.may_begin(&server).await,
-            Some(_) => self.can_go_on_behind(&checkpoint),
-        };
+        let checked = self.check(&checkpoint, &server).await;
         self.found = checkpoint.block.or(self.found);
-        if let Err(failure) = can_go_on {
+        if let Err(failure) = checked {
             let _ = self.lease.release(&server).await;
             return Err(TurnError::Redis(failure));
         }

@@ -7,8 +7,16 @@ use crate::publish::{Checkpoint, Failure, Server};
 use crate::state::Report;
 
 impl Pipeline<'_> {
+    /// Whether it can go on behind that checkpoint, or begin where there is none.
+    pub(super) async fn check(&self, checkpoint: &Checkpoint, server: &Server) -> Result<(), Failure> {
+        match checkpoint.block {
+            None => self.may_begin(server).await,
+            Some(_) => self.can_go_on_behind(checkpoint),
+        }
+    }
+
     /// Whether it may begin without a checkpoint: only where there has never been one, or somebody says with which block.
-    pub(super) async fn may_begin(&self, server: &Server) -> Result<(), Failure> {
+    async fn may_begin(&self, server: &Server) -> Result<(), Failure> {
         if let Some(block) = self.progress.borrow().block.or(self.found) {
             return Err(Failure::Unfit(format!(
                 "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
@@ -20,9 +28,7 @@ impl Pipeline<'_> {
             return Ok(());
         }
         let mut connection = server.connect_control().await?;
-        let report: Option<String> =
-            redis::cmd("GET").arg(&self.keys.state).query_async(&mut connection).await?;
-        let report: Option<Report> = report.and_then(|text| serde_json::from_str(&text).ok());
+        let report = Report::load(&mut connection, &self.keys).await?;
         match report
             .filter(|report| report.instance != self.monitor.instance())
             .and_then(|report| report.block)
@@ -38,8 +44,8 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Whether Redis still has what this process published, and a block published in part can be completed.
-    pub(super) fn can_go_on_behind(&self, checkpoint: &Checkpoint) -> Result<(), Failure> {
+    /// Says what Redis has lost; an error where a block published in part cannot be completed.
+    fn can_go_on_behind(&self, checkpoint: &Checkpoint) -> Result<(), Failure> {
         self.what_is_lost_comes_again(checkpoint);
         self.fork_positions_are_there(checkpoint);
         let mark = self.settings.selection_mark();

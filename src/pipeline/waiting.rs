@@ -79,7 +79,8 @@ impl Waiting {
     ) -> Result<Option<ExpectedChain>, RunError> {
         let key = Keys::chain_of(&config.redis.namespace, &config.redis.key_prefix);
         loop {
-            match startup::chain(server, &key).await {
+            let found = async { startup::chain(&mut server.connect_control().await?, &key).await };
+            match found.await {
                 Ok(chain) => {
                     self.over();
                     return Ok(chain.map(|id| ExpectedChain { id, reason: startup::other_chain(&key, id) }));

@@ -146,11 +146,10 @@ impl Found {
 }
 
 /// The chain that a namespace belongs to, whose name `key` holds; `None` before anything is published.
-pub async fn chain(server: &Server, key: &str) -> Result<Option<Checksum>, Failure> {
-    let mut connection = server.connect_control().await?;
+pub async fn chain(connection: &mut MultiplexedConnection, key: &str) -> Result<Option<Checksum>, Failure> {
     let found: Option<String> = redis::cmd("GET")
         .arg(key)
-        .query_async(&mut connection)
+        .query_async(connection)
         .await
         .map_err(|error| failure::about(error, &[key]))?;
     let parsed = found.as_deref().map(str::parse).transpose();

@@ -91,7 +91,7 @@ pub async fn status(
     keys: &Keys,
     chain_id: &Checksum,
 ) -> Result<Status, Failure> {
-    let state = report(connection, keys).await?;
+    let state = Report::load(connection, keys).await?;
     let token: Option<String> = redis::cmd("GET").arg(&keys.writer).query_async(connection).await?;
     let parser = token.map(|token| Parser::of(token, state.as_ref()));
     let stream = stream(connection, keys).await?;
@@ -110,12 +110,6 @@ pub async fn status(
         state,
         stream,
     })
-}
-
-/// What the parser says of itself. A report that another version wrote in other words is none.
-async fn report(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Option<Report>, Failure> {
-    let text: Option<String> = redis::cmd("GET").arg(&keys.state).query_async(connection).await?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
 async fn checkpoint(connection: &mut MultiplexedConnection, keys: &Keys) -> Result<Option<At>, Failure> {

@@ -23,9 +23,9 @@ pub struct Expect {
 impl Expect {
     /// Of a stream with these settings.
     pub fn of(selection: &Selection, stream_ids: StreamIds) -> Expect {
-        let eosio = Name::literal("eosio");
-        let onblock =
-            selection.actions && selection.filter.action(eosio, Name::literal("onblock"), eosio, &[]);
+        const EOSIO: Name = Name::literal("eosio");
+        const ONBLOCK: Name = Name::literal("onblock");
+        let onblock = selection.actions && selection.filter.action(EOSIO, ONBLOCK, EOSIO, &[]);
         Expect {
             block_ids: stream_ids == StreamIds::Block,
             every_block: selection.blocks || onblock,

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part of this")]
 
 pub mod ask;
+pub mod contracts;
 pub mod draft;
 pub mod generate;
 pub mod verdict;

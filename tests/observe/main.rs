@@ -52,14 +52,13 @@ pub async fn until_json(port: u16, path: &str, what: &str, is: impl Fn(&Value) -
 }
 
 /// Waits until it is in that state, and checks that all say so: with its reason.
-pub async fn until_state(stage: &Stage, port: u16, state: &str) -> String {
+pub async fn until_state(port: u16, state: &str) -> String {
     let (_, health) = until_json(port, "/health", state, |health| health["state"] == state).await;
     let told = metrics(port).await;
     assert_eq!(told.get(&format!("parser2_state{{state=\"{state}\"}}")), Some(&1.0), "{state}");
     let all = told.iter().filter(|(name, _)| name.starts_with("parser2_state{"));
     assert_eq!(all.map(|(_, value)| value).sum::<f64>(), 1.0);
     let (_, document) = until_json(port, "/state.json", state, |document| document["state"] == state).await;
-    let _ = stage;
     assert_eq!(document["since"], health["since"]);
     health["reason"].as_str().expect("a reason").to_owned()
 }

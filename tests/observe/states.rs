@@ -38,7 +38,7 @@ async fn live_at_the_head_then_waiting_for_redis_and_back() {
     stage.slow(Duration::from_millis(20));
     let port = free_port();
     let mut parser = stage.parser(&served(port));
-    until_state(&stage, port, "live").await;
+    until_state(port, "live").await;
     stage.done(&mut parser).await;
     let (status, ready) = get(port, "/ready").await.expect("an answer");
     assert_eq!(status, 200, "{ready}");
@@ -53,7 +53,7 @@ async fn live_at_the_head_then_waiting_for_redis_and_back() {
     assert!((1..=15_000).contains(&ttl), "{ttl}");
 
     stage.redis.kill();
-    let reason = until_state(&stage, port, "waiting-for-redis").await;
+    let reason = until_state(port, "waiting-for-redis").await;
     assert!(reason.contains("Redis"), "{reason}");
     for path in ["/health", "/ready"] {
         assert_eq!(get(port, path).await.expect("an answer").0, 503, "{path}");
@@ -77,7 +77,7 @@ async fn without_a_node_it_says_every_ten_seconds_what_it_waits_for() {
     let dead = free_port();
     let yaml = format!("ship: {{url: 'ws://127.0.0.1:{dead}'}}\n{}", served(port));
     let mut parser = stage.parser(&yaml);
-    let reason = until_state(&stage, port, "waiting-for-node").await;
+    let reason = until_state(port, "waiting-for-node").await;
     assert!(reason.contains(&format!("127.0.0.1:{dead}")) && reason.contains("refused"), "{reason}");
     assert_eq!(get(port, "/health").await.expect("an answer").0, 503);
     parser.says("still waiting for the node").await;
@@ -101,7 +101,7 @@ async fn a_full_stream_pauses_and_says_whose_fault_it_is() {
         .expect("XGROUP");
     let port = free_port();
     let mut parser = stage.parser(&format!("{}xtrim: {{maxEntries: 20, intervalMs: 100}}\n", served(port)));
-    until_state(&stage, port, "paused-stream-full").await;
+    until_state(port, "paused-stream-full").await;
     let (status, health) = until_json(port, "/health", "the group", |health| {
         health["reason"].as_str().is_some_and(|reason| reason.contains("`slow`"))
     })
@@ -141,7 +141,7 @@ async fn a_second_parser_stands_by_and_leaves_the_report_to_the_first() {
     let said = until("a report", async || report(&stage).await.filter(|said| said["block"] == 5)).await;
     let port = free_port();
     let second = stage.parser(&served(port));
-    let reason = until_state(&stage, port, "standby").await;
+    let reason = until_state(port, "standby").await;
     assert!(reason.contains(said["instance"].as_str().expect("a token")), "{reason}");
     assert_eq!(get(port, "/health").await.expect("an answer").0, 200);
     assert_eq!(get(port, "/ready").await.expect("an answer").0, 503);
@@ -173,7 +173,7 @@ async fn a_fork_too_deep_is_a_state_of_its_own_that_ends_when_the_node_comes_bac
         served(port)
     );
     let mut parser = stage.parser_with(&yaml, &[]);
-    let reason = until_state(&stage, port, "fork-too-deep").await;
+    let reason = until_state(port, "fork-too-deep").await;
     assert!(reason.contains("another fork of the chain"), "{reason}");
     assert_eq!(get(port, "/health").await.expect("an answer").0, 503);
     stage.done(&mut parser).await;
