@@ -159,7 +159,7 @@ async fn the_checkpoint_names_the_block_and_how_much_of_it() {
     // A block without entries keeps the last id.
     run.commit(block(12, 0, 0)).await;
     assert_eq!(run.checkpoint().await.stream_id, Some(EntryId { first: 11, second: 7 }));
-    let progress = run.seen.borrow().clone();
+    let progress = *run.seen.borrow();
     assert_eq!((progress.units, progress.entries, progress.stream_length), (5, 9, 9));
     assert_eq!(
         (progress.block, progress.last_entry.unwrap().to_string()),
@@ -254,7 +254,7 @@ async fn a_full_stream_is_waited_for() {
     }
     // Units begun below the cap are completed: 3, 6, 9, 12.
     run.seen.wait_for(|progress| progress.paused).await.unwrap();
-    let paused = run.seen.borrow().clone();
+    let paused = *run.seen.borrow();
     assert_eq!((paused.units, paused.stream_length), (4, 12));
     // It goes on holding the lease meanwhile, and writes nothing.
     run.seen.wait_for(|progress| progress.transactions > paused.transactions + 1).await.unwrap();

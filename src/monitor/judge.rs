@@ -33,7 +33,7 @@ pub(super) struct Facts {
 
 impl Monitor {
     pub(super) fn facts(&self) -> Facts {
-        let progress = self.progress.borrow();
+        let progress = self.published();
         let block = progress.block.map_or(self.resumed.load(Relaxed), |block| block.num);
         let taken = self.node.taken.load(Relaxed);
         Facts {

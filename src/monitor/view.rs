@@ -43,9 +43,15 @@ pub struct View {
 }
 
 impl Monitor {
+    /// What is committed, as of now. A copy: who holds a `borrow` of the channel and asks for another waits for ever if
+    /// the writer has come between.
+    pub fn published(&self) -> Progress {
+        *self.progress.borrow()
+    }
+
     /// How things are.
     pub fn view(&self) -> View {
-        let progress = self.progress.borrow().clone();
+        let progress = self.published();
         let known = |num: &AtomicU32| Some(num.load(Relaxed)).filter(|num| *num > 0);
         let (head, block) =
             (known(&self.node.head), progress.block.map(|block| block.num).or(known(&self.resumed)));

@@ -135,12 +135,12 @@ async fn pipeline(config: &Config, monitor: Arc<Monitor>, shutdown: &Shutdown) -
     };
     let mut first = Some(first);
     loop {
-        let units = pipeline.progress.borrow().units;
+        let units = pipeline.monitor.published().units;
         let error = match pipeline.turn(first.take(), &mut redis, shutdown).await {
             Ok(Turn::Done) => return Ok(()),
             Err(error) => error,
         };
-        if pipeline.progress.borrow().units > units {
+        if pipeline.monitor.published().units > units {
             redis.backoff.reset();
         }
         let failure = match error {
@@ -291,7 +291,7 @@ impl Pipeline<'_> {
             Some(Ok(())) | None => {}
         }
         match (&mut writing.0).await {
-            Ok(Ok(())) if self.progress.borrow().blocks >= handed_on => Ok(Turn::Done),
+            Ok(Ok(())) if self.monitor.published().blocks >= handed_on => Ok(Turn::Done),
             ended => Err(TurnError::Redis(writer_ended(ended))),
         }
     }
@@ -332,6 +332,7 @@ impl Pipeline<'_> {
         };
         let half = (self.config.max_in_flight_bytes / 2) as usize;
         let frames_kib = u32::try_from(half >> 10).unwrap_or(u32::MAX).max(1);
+        let published = self.monitor.published();
         Ok(Feed {
             range: &self.settings.range,
             intake: Intake::new(self.chain_id, chain, history, selection, self.settings.style.clone()),
@@ -343,20 +344,14 @@ impl Pipeline<'_> {
                 half,
                 queue,
             ),
-            replays: Replays::new(
-                server.clone(),
-                self.keys.clone(),
-                asked,
-                &self.progress.borrow(),
-                part.is_some(),
-            ),
+            replays: Replays::new(server.clone(), self.keys.clone(), asked, &published, part.is_some()),
             hold: Hold::new(self.config.confirmations),
             progress: self.progress.subscribe(),
             monitor: self.monitor.clone(),
             frames: Arc::new(Semaphore::new(frames_kib as usize)),
             frames_kib,
             gaps: Backoff::new(self.config.reconnect.backoff.clone(), None),
-            blocks_before: self.progress.borrow().blocks,
+            blocks_before: published.blocks,
             useless: HashSet::new(),
             node: &mut self.node,
         })

@@ -17,7 +17,7 @@ impl Pipeline<'_> {
 
     /// Whether it may begin without a checkpoint: only where there has never been one, or somebody says with which block.
     async fn may_begin(&self, server: &Server) -> Result<(), Failure> {
-        if let Some(block) = self.progress.borrow().block.or(self.found) {
+        if let Some(block) = self.monitor.published().block.or(self.found) {
             return Err(Failure::Unfit(format!(
                 "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
                  (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
@@ -63,7 +63,7 @@ impl Pipeline<'_> {
     }
 
     fn what_is_lost_comes_again(&self, checkpoint: &Checkpoint) {
-        let published = self.progress.borrow().block.or(self.found);
+        let published = self.monitor.published().block.or(self.found);
         if let (Some(block), Some(found)) = (published, checkpoint.block)
             && found.num < block.num
         {

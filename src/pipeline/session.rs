@@ -286,7 +286,7 @@ impl Feed<'_> {
 
     /// Acknowledges what is published since the last time.
     fn published(&mut self, due: &mut Due) {
-        let progress = self.progress.borrow_and_update().clone();
+        let progress = *self.progress.borrow_and_update();
         let mut count = 0;
         while let Some(result) = due.results.pop_front_if(|result| result.blocks <= progress.blocks) {
             // By what was irreversible then: of what comes later, a fork may not be published yet.

@@ -68,7 +68,7 @@ pub struct Settings {
 }
 
 /// What is committed. The counters go on through the writers that share the channel.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Transactions, those that only renew the lease included.
     pub transactions: u64,

@@ -100,17 +100,16 @@ impl Stage {
 
     /// Waits until the stream has so many entries or all is published. Says whether it is not all.
     pub async fn reached(&self, process: &mut Process, entries: u64) -> bool {
-        let client = &mut self.client().await;
-        let mut client = client.clone();
-        loop {
-            if self.entries(&mut client).await >= entries {
-                return !self.is_done(&mut client).await;
-            }
-            if self.is_done(&mut client).await {
-                return false;
+        let client = self.client().await;
+        until("so many entries", async || {
+            let client = &mut client.clone();
+            if self.entries(client).await >= entries {
+                return Some(!self.is_done(client).await);
             }
             assert!(process.is_running(), "the parser ended:\n{}", process.log());
-        }
+            self.is_done(client).await.then_some(false)
+        })
+        .await
     }
 
     /// Waits until all is published.
