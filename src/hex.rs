@@ -1,4 +1,6 @@
-//! Hexadecimal digits, written straight into an output buffer.
+//! Hexadecimal digits.
+
+use crate::out::Out;
 
 const fn pairs(digits: &[u8; 16]) -> [[u8; 2]; 256] {
     let mut table = [[0u8; 2]; 256];
@@ -16,28 +18,42 @@ pub(crate) static LOWER: [[u8; 2]; 256] = pairs(b"0123456789abcdef");
 pub(crate) static UPPER: [[u8; 2]; 256] = pairs(b"0123456789ABCDEF");
 
 /// Appends `bytes` in lower-case digits.
-pub fn write_lower(out: &mut Vec<u8>, bytes: &[u8]) {
-    write(out, bytes, &LOWER);
+pub fn write_lower(out: &mut Out, bytes: &[u8]) {
+    digits::<false>(out.space(bytes.len() * 2), bytes);
 }
 
 /// Appends `bytes` in upper-case digits.
-pub fn write_upper(out: &mut Vec<u8>, bytes: &[u8]) {
-    write(out, bytes, &UPPER);
+pub fn write_upper(out: &mut Out, bytes: &[u8]) {
+    digits::<true>(out.space(bytes.len() * 2), bytes);
 }
 
-fn write(out: &mut Vec<u8>, bytes: &[u8], table: &[[u8; 2]; 256]) {
-    let from = out.len();
-    out.resize(from + bytes.len() * 2, 0);
-    for (pair, &byte) in out[from..].as_chunks_mut().0.iter_mut().zip(bytes) {
-        *pair = table[usize::from(byte)];
+/// Writes the digits of `bytes`, twice as many, to `digits`.
+#[inline]
+pub(crate) fn digits<const UPPER_CASE: bool>(digits: &mut [u8], bytes: &[u8]) {
+    let (sixteens, rest) = bytes.as_chunks::<16>();
+    let (texts, digits) = digits.split_at_mut(sixteens.len() * 32);
+    for (text, bytes) in texts.as_chunks_mut::<32>().0.iter_mut().zip(sixteens) {
+        for i in 0..16 {
+            text[2 * i] = digit::<UPPER_CASE>(bytes[i] >> 4);
+            text[2 * i + 1] = digit::<UPPER_CASE>(bytes[i] & 15);
+        }
     }
+    for (pair, &byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(rest) {
+        *pair = if UPPER_CASE { UPPER } else { LOWER }[usize::from(byte)];
+    }
+}
+
+#[inline]
+fn digit<const UPPER_CASE: bool>(value: u8) -> u8 {
+    let letters = if UPPER_CASE { b'A' - 10 } else { b'a' - 10 };
+    value + if value < 10 { b'0' } else { letters }
 }
 
 /// `bytes` in lower-case digits.
 pub fn lower(bytes: &[u8]) -> String {
-    let mut out = Vec::new();
-    write_lower(&mut out, bytes);
-    String::from_utf8(out).unwrap_or_default()
+    let mut text = vec![0; bytes.len() * 2];
+    digits::<false>(&mut text, bytes);
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// The bytes that `text` spells, or `None` when it has an odd number of digits or a character that is none.
@@ -57,9 +73,13 @@ mod tests {
     #[test]
     fn digits_both_ways() {
         assert_eq!(lower(&[0, 0x1f, 0xab]), "001fab");
-        let mut out = b"x".to_vec();
-        write_upper(&mut out, &[0xab]);
-        assert_eq!(out, b"xAB");
+        assert_eq!(Out::text(|out| write_upper(out, &[0xab, 0])), "AB00");
+        let all: Vec<u8> = (0..=255).rev().collect();
+        for length in [0, 15, 16, 17, 33, 256] {
+            let expected: String = all[..length].iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(Out::text(|out| write_lower(out, &all[..length])), expected);
+            assert_eq!(Out::text(|out| write_upper(out, &all[..length])), expected.to_uppercase());
+        }
         assert_eq!(parse("001fAB"), Some(vec![0, 0x1f, 0xab]));
         assert_eq!((parse("0"), parse("0g"), parse("+1")), (None, None, None));
     }

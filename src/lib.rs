@@ -24,6 +24,8 @@ pub mod logging;
 pub mod metrics;
 pub mod monitor;
 pub mod name;
+pub(crate) mod number;
+pub mod out;
 pub mod pipeline;
 pub mod plan;
 pub mod preload;

@@ -1,5 +1,6 @@
 //! Antelope names: 64-bit integers that read as up to 13 characters of `.1-5a-z`.
 
+use crate::out::Out;
 use std::fmt;
 use std::str::FromStr;
 
@@ -68,12 +69,9 @@ impl Name {
 
     /// Appends the name's characters, without trailing dots, to `out`.
     #[inline]
-    pub fn write_to(self, out: &mut Vec<u8>) {
+    pub fn write_to(self, out: &mut Out) {
         let (text, len) = self.characters();
-        let end = out.len() + len;
-        // All of it, then back: a copy of known size is a single move.
-        out.extend_from_slice(&text.to_le_bytes());
-        out.truncate(end);
+        out.chunk(&text.to_le_bytes(), len);
     }
 
     /// The characters, the first in the lowest byte, and how many of them count. They are put together in a register: from
@@ -170,9 +168,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Name>(), Ok(Name(value)), "{text}");
             assert_eq!(Name(value).to_string(), text);
-            let mut out = Vec::new();
-            Name(value).write_to(&mut out);
-            assert_eq!(out, text.as_bytes());
+            assert_eq!(Out::text(|out| Name(value).write_to(out)), text);
         }
         assert_eq!(Name::literal("eosio.token"), Name(0x5530ea033482a600));
     }

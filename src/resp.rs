@@ -1,31 +1,34 @@
 //! Writing Redis commands (RESP arrays of bulk strings) straight into a buffer that goes to the
 //! socket, so that nothing is built twice.
 
+use crate::number;
+use crate::out::Out;
+
 /// Starts a command of `parts` strings (its name counts as one).
 #[inline]
-pub fn start(out: &mut Vec<u8>, parts: usize) {
+pub fn start(out: &mut Out, parts: usize) {
     out.push(b'*');
     decimal(out, parts as u64);
-    out.extend_from_slice(b"\r\n");
+    out.append(b"\r\n");
 }
 
 /// Adds one string.
 #[inline]
-pub fn bulk(out: &mut Vec<u8>, value: &[u8]) {
+pub fn bulk(out: &mut Out, value: &[u8]) {
     out.push(b'$');
     decimal(out, value.len() as u64);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+    out.append(b"\r\n");
+    out.append(value);
+    out.append(b"\r\n");
 }
 
 /// Adds one string that is a whole number.
-pub fn number(out: &mut Vec<u8>, value: u64) {
+pub fn number(out: &mut Out, value: u64) {
     bulk(out, itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// A whole command.
-pub fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
+pub fn command(out: &mut Out, parts: &[&[u8]]) {
     start(out, parts.len());
     for part in parts {
         bulk(out, part);
@@ -34,8 +37,8 @@ pub fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
 
 /// Appends `value` in decimal digits.
 #[inline]
-pub fn decimal(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+pub fn decimal(out: &mut Out, value: u64) {
+    out.short(|room| number::unsigned(room, value));
 }
 
 #[cfg(test)]
@@ -44,11 +47,11 @@ mod tests {
 
     #[test]
     fn a_command_is_an_array_of_bulk_strings() {
-        let mut out = Vec::new();
+        let mut out = Out::default();
         command(&mut out, &[b"SET", b"k", b""]);
-        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n");
+        assert_eq!(&out[..], b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n");
         out.clear();
         number(&mut out, 1234);
-        assert_eq!(out, b"$4\r\n1234\r\n");
+        assert_eq!(&out[..], b"$4\r\n1234\r\n");
     }
 }

@@ -10,6 +10,7 @@ use decoder_support::{Block, Capture, captures, json, unpacked};
 use parser::abi::{Abi, BadAbi, Decoded, Deserializer, Reason, TypeId};
 use parser::hex;
 use parser::name::Name;
+use parser::out::Out;
 use serde_json::Value;
 
 /// ABI versions of every contract, by the contract's rules.
@@ -91,7 +92,7 @@ type Outcome = Result<(Value, Decoded), &'static str>;
 fn outcome(version: Option<&Version>, type_of: impl FnOnce(&Abi) -> Option<TypeId>, data: &[u8]) -> Outcome {
     let abi = version.ok_or("no_abi")?.abi()?;
     let id = type_of(abi).ok_or("unknown_type")?;
-    let mut out = Vec::new();
+    let mut out = Out::default();
     let decoded = abi.decode(id, data, &mut out).map_err(|error| match error.reason {
         Reason::Truncated => "truncated",
         Reason::Invalid => "invalid",

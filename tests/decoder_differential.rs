@@ -12,6 +12,7 @@ use decoder_support::verdict::verdict;
 use decoder_support::{Capture, captures, json};
 use fastrand::Rng;
 use parser::abi::{Abi, Decoded, Deserializer};
+use parser::out::Out;
 use rs_abieos::AbiHandle;
 
 /// How often each difference was met.
@@ -20,7 +21,8 @@ type Met = BTreeMap<&'static str, usize>;
 /// Decodes with both and compares; panics on a difference that is none of the known ones.
 fn compare(abi: &Abi, abieos: &mut AbiHandle, kind: &str, data: &[u8], met: &mut Met) {
     let id = abi.type_named(kind).unwrap_or_else(|| panic!("no type `{kind}`"));
-    let mut out = b"before".to_vec();
+    let mut out = Out::default();
+    out.append(b"before");
     let own = abi.decode(id, data, &mut out);
     let own_text = std::str::from_utf8(out.strip_prefix(b"before").expect("what was there")).expect("text");
     if own.is_err() {
@@ -118,7 +120,7 @@ fn generated_abis_with_containers_in_containers() {
             for _ in 0..4 {
                 let mut data = Vec::new();
                 generate::value(&mut random, &draft, abi.type_name(id), 0, &mut data);
-                let mut out = Vec::new();
+                let mut out = Out::default();
                 let decoded = abi.decode(id, &data, &mut out).expect("a value");
                 assert_eq!(decoded, Decoded { consumed: data.len(), repaired: false });
                 json(&out);

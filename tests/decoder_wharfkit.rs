@@ -12,6 +12,7 @@ use decoder_support::{Capture, captures};
 use fastrand::Rng;
 use parser::abi::{Abi, DecodeError, Decoded, Deserializer};
 use parser::hex;
+use parser::out::Out;
 use serde_json::{Value, json};
 
 /// The table's types and bytes of which the library makes nothing, or not what was sent, and what is written for them:
@@ -49,9 +50,9 @@ const BEYOND: [(&str, &str, &str); 19] = [
 
 fn decode(abi: &Abi, kind: &str, data: &[u8]) -> (Result<Decoded, DecodeError>, String) {
     let id = abi.type_named(kind).unwrap_or_else(|| panic!("no type `{kind}`"));
-    let mut out = Vec::new();
+    let mut out = Out::default();
     let result = abi.decode(id, data, &mut out);
-    (result, String::from_utf8(out).expect("JSON is text"))
+    (result, String::from_utf8(out.to_vec()).expect("JSON is text"))
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use parser::block::{Checksum, Position};
 use parser::keys::Keys;
+use parser::out::Out;
 use parser::publish::unit::Tally;
 use parser::publish::writer::{self, Progress, Settings};
 use parser::publish::{self, EntryId, Lease, StreamIds, Unit};
@@ -21,9 +22,9 @@ const CHAIN: Checksum = Checksum([7; 32]);
 const UNITS: u32 = 256;
 const ENTRIES: u64 = 240;
 
-fn commands(keys: &Keys, num: u32) -> Vec<u8> {
+fn commands(keys: &Keys, num: u32) -> Out {
     let data = vec![b'x'; 700];
-    let mut out = Vec::new();
+    let mut out = Out::default();
     for i in 1..=ENTRIES {
         let id = EntryId { first: num.into(), second: i }.to_string();
         resp::command(&mut out, &[b"XADD", keys.events.as_bytes(), id.as_bytes(), b"data", &data]);
@@ -34,7 +35,7 @@ fn commands(keys: &Keys, num: u32) -> Vec<u8> {
 /// The same commands, written as fast as the socket takes them.
 async fn bare(keys: &Keys) -> Duration {
     let redis = TestRedis::start().await;
-    let all: Vec<Vec<u8>> = (1..=UNITS).map(|num| commands(keys, num)).collect();
+    let all: Vec<Out> = (1..=UNITS).map(|num| commands(keys, num)).collect();
     let stream = tokio::net::TcpStream::connect(("127.0.0.1", redis.port())).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
     let start = Instant::now();

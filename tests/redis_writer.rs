@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parser::block::{Checksum, Position};
 use parser::keys::Keys;
+use parser::out::Out;
 use parser::publish::unit::Tally;
 use parser::publish::writer::{self, Progress, Settings};
 use parser::publish::{self, Checkpoint, EntryId, Failure, Lease, StreamIds, Unit};
@@ -32,7 +33,7 @@ fn at(num: u32, branch: u8) -> Position {
 
 /// A block with so many entries behind `before` others under its number.
 fn block(num: u32, before: u64, entries: u64) -> Unit {
-    let mut commands = Vec::new();
+    let mut commands = Out::default();
     let mut last = None;
     for i in before + 1..=before + entries {
         let id = EntryId { first: num.into(), second: i };
@@ -301,9 +302,9 @@ async fn a_refused_command_stops_the_writer_with_nothing_of_its_transaction_appl
     let mut run = Run::start(&redis, None).await;
     run.commit(block(10, 0, 1)).await;
     let mut bad = block(11, 0, 2);
-    let mut unknown = Vec::new();
+    let mut unknown = Out::default();
     resp::command(&mut unknown, &[b"NOSUCHCOMMAND"]);
-    bad.commands.extend_from_slice(&unknown);
+    bad.commands.append(&unknown);
     bad.command_count += 1;
     run.send(bad).await;
     run.sender.send(block(12, 0, 1)).await.ok();

@@ -1,6 +1,7 @@
 //! C++ abieos behind its C interface, which is the only way to it: hence the unsafe calls, here alone.
 #![allow(unsafe_code)]
 
+use parser::out::Out;
 use std::ffi::CStr;
 
 use anyhow::{Result, ensure};
@@ -28,7 +29,7 @@ impl CppAbieos {
     }
 
     /// Appends the JSON; nothing where that fails.
-    pub fn decode(&self, abi: usize, type_name: &CStr, data: &[u8], out: &mut Vec<u8>) {
+    pub fn decode(&self, abi: usize, type_name: &CStr, data: &[u8], out: &mut Out) {
         // SAFETY: the context is valid, the name ends with a zero, and data's pointer and length are a slice's. The text
         // belongs to the context until the next call and is copied before.
         unsafe {
@@ -40,7 +41,7 @@ impl CppAbieos {
                 data.len(),
             );
             if !json.is_null() {
-                out.extend_from_slice(CStr::from_ptr(json).to_bytes());
+                out.append(CStr::from_ptr(json).to_bytes());
             }
         }
     }

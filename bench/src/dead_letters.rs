@@ -10,6 +10,7 @@ use parser::chain::Chain;
 use parser::event::{Reason, Sink, Style};
 use parser::history::{Fallback, History, Says};
 use parser::name::Name;
+use parser::out::Out;
 use parser::pipeline::{Intake, Ready};
 use parser::plan::Selection;
 use parser::ship::message::BlockResult;
@@ -190,8 +191,8 @@ fn undecodable(ready: &Ready, most: usize) -> Vec<(usize, usize)> {
         let Says::Abi(abi) = version.says(Default::default()) else { return None };
         let id = abi.action_type(trace.name)?;
         let data = trace.data.of(&plan.traces);
-        let reads = abi.decode(id, data, &mut Vec::new()).is_ok();
-        let fails = abi.decode(id, &vec![0xff; data.len()], &mut Vec::new()).is_err();
+        let reads = abi.decode(id, data, &mut Out::default()).is_ok();
+        let fails = abi.decode(id, &vec![0xff; data.len()], &mut Out::default()).is_err();
         (reads && fails).then(|| (data.as_ptr().addr(), data.len()))
     });
     places.take(most).collect()

@@ -12,6 +12,7 @@ use parser::chain::Chain;
 use parser::event::Style;
 use parser::history::{Fallback, History, Version};
 use parser::name::Name;
+use parser::out::Out;
 use parser::pipeline::{Intake, Ready};
 use parser::plan::{Selection, TableKind};
 use parser::ship::message::BlockResult;
@@ -71,7 +72,7 @@ pub fn section(bench: &mut Bench, section: &mut Section) -> Result<()> {
     section.text(
         "One thread, over bytes in memory in the order they came, from packed bytes to JSON in a buffer that is used again; ABIs \
          were parsed before. The limit is a memory copy of the same JSON. Decoders take turns. p99 is of single values timed one by \
-         one, which adds the clock's own time to each.",
+         one, which adds the clock's own time to each. *Written by hand* is a plain decoder of this one type that knows no ABI.",
     );
     let items = Items::of(bench)?;
     let repetitions = bench.pick(3, 7);
@@ -231,14 +232,14 @@ impl Items {
         let Some(abi) = self.abi(version.bytes()) else { return };
         let compiled = &self.abis[abi].abi;
         let Some(id) = type_of(compiled) else { return };
-        let mut json = Vec::new();
+        let mut json = Out::default();
         let Ok(decoded) = compiled.decode(id, data, &mut json) else { return };
         // What other decoders read otherwise, or not to its end, is no common ground.
         if decoded.consumed != data.len() || decoded.repaired {
             return;
         }
-        let mut by_hand = Vec::new();
-        if transfer && hand_written::transfer(data, &mut by_hand) && by_hand == json {
+        let mut by_hand = Out::default();
+        if transfer && hand_written::transfer(data, &mut by_hand) && by_hand[..] == json[..] {
             self.transfers.push(abi, id, data, &json);
         }
         self.all.push(abi, id, data, &json);
@@ -266,19 +267,18 @@ impl Items {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| anyhow!("rs_abieos: {error}"))?;
         let mut text = String::new();
-        let mut copy =
-            |item: &Item, out: &mut Vec<u8>| out.extend_from_slice(&values.json[item.json.clone()]);
-        let mut compiled = |item: &Item, out: &mut Vec<u8>| {
+        let mut copy = |item: &Item, out: &mut Out| out.append(&values.json[item.json.clone()]);
+        let mut compiled = |item: &Item, out: &mut Out| {
             // It was decoded before.
             let _ = self.abis[item.abi].abi.decode(item.id, &values.data[item.data.clone()], out);
         };
-        let mut abieos = |item: &Item, out: &mut Vec<u8>| {
+        let mut abieos = |item: &Item, out: &mut Out| {
             let name = self.abis[item.abi].abi.type_name(item.id);
             let _ = handles[item.abi].bin_to_json_into(name, &values.data[item.data.clone()], &mut text);
             // Into the same kind of buffer, as a caller who makes events of it must.
-            out.extend_from_slice(text.as_bytes());
+            out.append(text.as_bytes());
         };
-        let mut hand = |item: &Item, out: &mut Vec<u8>| {
+        let mut hand = |item: &Item, out: &mut Out| {
             hand_written::transfer(&values.data[item.data.clone()], out);
         };
         #[cfg(feature = "cpp-oracle")]
@@ -286,7 +286,7 @@ impl Items {
         #[cfg(feature = "cpp-oracle")]
         let names = self.type_names();
         #[cfg(feature = "cpp-oracle")]
-        let mut cpp = |item: &Item, out: &mut Vec<u8>| {
+        let mut cpp = |item: &Item, out: &mut Out| {
             cpp.decode(item.abi, &names[&(item.abi, item.id)], &values.data[item.data.clone()], out);
         };
         let mut decoders: Vec<(&'static str, &mut dyn Decoder)> =
@@ -340,9 +340,9 @@ fn alike(one: &[u8], other: &[u8]) -> bool {
     one == other || cfg!(feature = "cpp-oracle") && value(one).is_some_and(|one| value(other) == Some(one))
 }
 
-impl<F: FnMut(&Item, &mut Vec<u8>)> Decoder for F {
+impl<F: FnMut(&Item, &mut Out)> Decoder for F {
     fn first_wrong<'a>(&mut self, values: &'a Values) -> Option<&'a Item> {
-        let mut out = Vec::new();
+        let mut out = Out::default();
         values.items.iter().find(|item| {
             out.clear();
             self(item, &mut out);
@@ -351,7 +351,7 @@ impl<F: FnMut(&Item, &mut Vec<u8>)> Decoder for F {
     }
 
     fn total(&mut self, list: &[Item]) -> Duration {
-        let mut out = Vec::with_capacity(1 << 20);
+        let mut out = Out::with_room(1 << 20);
         let began = Instant::now();
         for item in list {
             out.clear();
@@ -362,7 +362,7 @@ impl<F: FnMut(&Item, &mut Vec<u8>)> Decoder for F {
     }
 
     fn latency(&mut self, list: &[Item]) -> Latency {
-        let (mut latency, mut out) = (Latency::new(), Vec::with_capacity(1 << 20));
+        let (mut latency, mut out) = (Latency::new(), Out::with_room(1 << 20));
         for item in list {
             out.clear();
             let began = Instant::now();

@@ -1,10 +1,12 @@
-//! A decoder of one type alone, written by hand: `transfer(name from, name to, asset quantity, string memo)`. It knows no ABI,
-//! and shows what can be had at most.
+//! A decoder of one type alone, written by hand: `transfer(name from, name to, asset quantity, string memo)`. It knows no ABI:
+//! what it takes is what one would hope for from the plain way, letter by letter and digit by digit.
+
+use parser::out::Out;
 
 /// Appends the JSON. `false`, with `out` in any state, for bytes that are no plain transfer: too short, left over, or with
 /// characters in the memo that JSON escapes.
 #[inline]
-pub fn transfer(data: &[u8], out: &mut Vec<u8>) -> bool {
+pub fn transfer(data: &[u8], out: &mut Out) -> bool {
     let Some((fixed, rest)) = data.split_first_chunk::<32>() else { return false };
     let word = |at: usize| {
         let mut bytes = [0; 8];
@@ -12,18 +14,17 @@ pub fn transfer(data: &[u8], out: &mut Vec<u8>) -> bool {
         u64::from_le_bytes(bytes)
     };
     let Some(memo) = text(rest) else { return false };
-    out.reserve(96 + memo.len());
-    out.extend_from_slice(b"{\"from\":\"");
+    out.fixed(b"{\"from\":\"");
     name(word(0), out);
-    out.extend_from_slice(b"\",\"to\":\"");
+    out.fixed(b"\",\"to\":\"");
     name(word(8), out);
-    out.extend_from_slice(b"\",\"quantity\":\"");
+    out.fixed(b"\",\"quantity\":\"");
     if !asset(word(16) as i64, word(24), out) {
         return false;
     }
-    out.extend_from_slice(b"\",\"memo\":\"");
-    out.extend_from_slice(memo);
-    out.extend_from_slice(b"\"}");
+    out.fixed(b"\",\"memo\":\"");
+    out.append(memo);
+    out.fixed(b"\"}");
     true
 }
 
@@ -49,7 +50,7 @@ fn text(data: &[u8]) -> Option<&[u8]> {
 }
 
 #[inline]
-fn name(value: u64, out: &mut Vec<u8>) {
+fn name(value: u64, out: &mut Out) {
     const LETTERS: &[u8; 32] = b".12345abcdefghijklmnopqrstuvwxyz";
     let mut letters = [0; 13];
     let (mut rest, mut length) = (value, 0);
@@ -62,11 +63,11 @@ fn name(value: u64, out: &mut Vec<u8>) {
         letters[12] = LETTERS[(rest >> 60) as usize];
         length = 13;
     }
-    out.extend_from_slice(&letters[..length]);
+    out.chunk(&letters, length);
 }
 
 #[inline]
-fn asset(amount: i64, symbol: u64, out: &mut Vec<u8>) -> bool {
+fn asset(amount: i64, symbol: u64, out: &mut Out) -> bool {
     let (precision, code) = ((symbol & 0xff) as usize, (symbol >> 8).to_le_bytes());
     let length = code.iter().position(|byte| *byte == 0).unwrap_or(7);
     if precision > 18 || length == 0 || !code[..length].iter().all(u8::is_ascii_uppercase) {
@@ -89,9 +90,9 @@ fn asset(amount: i64, symbol: u64, out: &mut Vec<u8>) -> bool {
         at -= 1;
         digits[at] = b'-';
     }
-    out.extend_from_slice(&digits[at..]);
+    out.append(&digits[at..]);
     out.push(b' ');
-    out.extend_from_slice(&code[..length]);
+    out.chunk(&code, length);
     true
 }
 
@@ -123,7 +124,7 @@ mod tests {
             (i64::MIN, 4, "-922337203685477.5808 EOS"),
         ] {
             let data = packed("eosio", "alice.b1", amount, precision, "EOS", b"hello");
-            let mut out = Vec::new();
+            let mut out = Out::default();
             assert!(transfer(&data, &mut out));
             let expected =
                 format!(r#"{{"from":"eosio","to":"alice.b1","quantity":"{quantity}","memo":"hello"}}"#);
@@ -141,7 +142,7 @@ mod tests {
             packed("a", "b", 1, 4, "eos", b""),
             packed("a", "b", 1, 4, "EOS", b"\"quoted\""),
         ] {
-            assert!(!transfer(&bad, &mut Vec::new()));
+            assert!(!transfer(&bad, &mut Out::default()));
         }
     }
 }

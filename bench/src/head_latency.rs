@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use parser::capture::replay::{Player, Replay};
+use parser::out::Out;
 use parser::resp;
 use parser::ship::message::Request;
 use redis::streams::StreamReadReply;
@@ -129,9 +130,9 @@ fn by_a_bare_writer(bench: &Bench, recording: &Recording, every: Duration, block
             thread::spawn(move || std::io::copy(&mut reading, &mut std::io::sink()));
             let begin = Instant::now() + Duration::from_millis(100);
             for (i, num) in (UNTIMED + 1..=UNTIMED + blocks).enumerate() {
-                let mut commands = Vec::new();
+                let mut commands = Out::default();
                 resp::command(&mut commands, &[b"MULTI"]);
-                commands.extend(recording.block(num));
+                commands.append(&recording.block(num));
                 resp::command(&mut commands, &[b"EXEC"]);
                 let at = begin + every * i as u32;
                 thread::sleep(at.saturating_duration_since(Instant::now()));

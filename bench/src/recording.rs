@@ -274,10 +274,12 @@ fn length(bytes: &[u8], at: &mut usize, sign: u8) -> Result<Option<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use parser::out::Out;
     use parser::resp;
 
-    fn xadd(out: &mut Vec<u8>, block: u32, kind: &str) {
+    use super::*;
+
+    fn xadd(out: &mut Out, block: u32, kind: &str) {
         let id = "ab".repeat(32);
         let json = format!("{{\"kind\":\"{kind}\",\"event_id\":\"{id}:a:{block}:0011:7\"}}");
         resp::command(out, &[b"XADD", b"ce:ns:events", b"*", b"data", json.as_bytes()]);
@@ -285,32 +287,32 @@ mod tests {
 
     #[test]
     fn whole_transactions_are_kept_and_nothing_between_them() {
-        let (mut sent, mut commands) = (Vec::new(), Vec::new());
-        let (mut multi, mut exec) = (Vec::new(), Vec::new());
+        let (mut sent, mut commands) = (Out::default(), Out::default());
+        let (mut multi, mut exec) = (Out::default(), Out::default());
         resp::command(&mut multi, &[b"MULTI"]);
         resp::command(&mut exec, &[b"EXEC"]);
         for block in [7, 7, 8] {
             xadd(&mut commands, block, if block == 7 { "action" } else { "delta" });
         }
         resp::command(&mut commands, &[b"HSET", b"sync", b"block_num", b"8"]);
-        let expected = [&multi[..], &commands, &exec].concat();
+        let expected = [&multi[..], &commands[..], &exec[..]].concat();
         resp::command(&mut sent, &[b"WATCH", b"writer"]);
-        sent.extend_from_slice(&expected);
+        sent.append(&expected);
         // Not whole: not committed, as far as is known.
-        sent.extend_from_slice(&multi);
+        sent.append(&multi);
         xadd(&mut sent, 9, "action");
-        sent.extend_from_slice(b"*3\r\n$4\r\nHS");
+        sent.append(b"*3\r\n$4\r\nHS");
 
         let recording = Recording::of(&sent).expect("commands");
         assert_eq!(recording.bytes, expected);
         let [only] = recording.transactions[..] else { panic!("one transaction: {recording:?}") };
         assert_eq!((only.commands, only.events, only.block, only.end), (4, 3, 8, expected.len()));
-        assert_eq!(&recording.bytes[only.commands_at.0..only.commands_at.1], commands);
+        assert_eq!(&recording.bytes[only.commands_at.0..only.commands_at.1], &commands[..]);
         let (seven, eight) = (recording.up_to(7), recording.up_to(8));
         assert_eq!((seven.events, seven.actions, seven.rows), (2, 2, 0));
         assert_eq!((eight.events, eight.actions, eight.rows), (3, 2, 1));
         assert_eq!(eight.bytes, commands.len() as u64);
-        assert_eq!([recording.block(7), recording.block(8)].concat(), commands);
+        assert_eq!([recording.block(7), recording.block(8)].concat(), commands[..]);
         assert_eq!(recording.up_to(6), Mark::default());
         assert_eq!(recording.up_to(100), eight);
         assert_eq!(recording.events().count(), 3);

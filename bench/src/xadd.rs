@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use parser::out::Out;
 use parser::resp;
 
 use crate::bare_writer::{self, Form};
@@ -132,7 +133,7 @@ fn drop_all(recording: &Recording, after: u32, to: u32) -> Result<f64> {
 /// A plain connection to Redis.
 struct Client {
     stream: TcpStream,
-    command: Vec<u8>,
+    command: Out,
     replies: Vec<u8>,
 }
 
@@ -142,7 +143,7 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Client { stream, command: Vec::new(), replies: vec![0; 64 << 10] })
+        Ok(Client { stream, command: Out::default(), replies: vec![0; 64 << 10] })
     }
 
     fn one_at_a_time(&mut self, events: &[&[u8]], most: Duration) -> Result<(Latency, Latency)> {
@@ -194,6 +195,6 @@ impl Client {
     }
 }
 
-fn add(command: &mut Vec<u8>, event: &[u8]) {
+fn add(command: &mut Out, event: &[u8]) {
     resp::command(command, &[b"XADD", b"stream", b"*", b"data", event]);
 }

@@ -15,6 +15,7 @@ use decoder_support::generate::{self, Nesting};
 use decoder_support::{Capture, json};
 use fastrand::Rng;
 use parser::abi::{Abi, Deserializer};
+use parser::out::Out;
 
 /// How often each was met.
 type Met = BTreeMap<&'static str, usize>;
@@ -22,7 +23,7 @@ type Met = BTreeMap<&'static str, usize>;
 /// Decodes with both and compares.
 fn compare(abi: &Abi, cpp: &CppAbieos, kind: &str, data: &[u8], met: &mut Met) {
     let id = abi.type_named(kind).unwrap_or_else(|| panic!("no type `{kind}`"));
-    let (mut own, mut theirs) = (Vec::new(), Vec::new());
+    let (mut own, mut theirs) = (Out::default(), Out::default());
     let decoded = abi.decode(id, data, &mut own);
     cpp.decode(0, &CString::new(kind).expect("a name"), data, &mut theirs);
     let about = || {
@@ -30,7 +31,7 @@ fn compare(abi: &Abi, cpp: &CppAbieos, kind: &str, data: &[u8], met: &mut Met) {
         format!("{kind} {data:02x?}\nown {decoded:?} {}\nC++ {}", text(&own), text(&theirs))
     };
     let verdict = match (&decoded, theirs.is_empty()) {
-        (Ok(_), false) if own == theirs => "equal",
+        (Ok(_), false) if own[..] == theirs[..] => "equal",
         // It escapes line breaks and tabulators by their numbers, and takes the even one of two floats equally near.
         (Ok(_), false) if json(&own) == json(&theirs) => "equal values",
         (Err(_), true) => "refused",

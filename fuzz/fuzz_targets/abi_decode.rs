@@ -14,6 +14,7 @@ use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
 use parser::abi::{Abi, Deserializer};
+use parser::out::Out;
 use rs_abieos::{AbiHandle, Abieos};
 
 #[path = "../../tests/decoder_support/verdict.rs"]
@@ -28,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     let Ok(abi) = Abi::from_binary(packed, Deserializer::Compiled) else { return };
     let mut abieos = AbiHandle::from_bin(packed).ok();
     for id in abi.types().take(TYPES) {
-        let mut out = Vec::new();
+        let mut out = Out::default();
         let own = abi.decode(id, data, &mut out);
         let text = std::str::from_utf8(&out).expect("JSON is text");
         if let Ok(decoded) = &own {

@@ -1,5 +1,6 @@
 //! Decoding with `rs_abieos`, for comparison.
 
+use crate::out::Out;
 use std::sync::{Mutex, PoisonError};
 
 use rs_abieos::AbiHandle;
@@ -25,7 +26,7 @@ impl Handles {
     }
 
     /// Appends the value to `out`. `rs_abieos` does not tell how far it read: everything counts as read.
-    pub fn decode(&self, type_name: &str, data: &[u8], out: &mut Vec<u8>) -> Result<Decoded, DecodeError> {
+    pub fn decode(&self, type_name: &str, data: &[u8], out: &mut Out) -> Result<Decoded, DecodeError> {
         let idle = self.idle().pop();
         let result = match idle.map_or_else(|| parse(&self.bytes), Ok) {
             Ok(mut handle) => {
@@ -37,7 +38,7 @@ impl Handles {
         };
         match result {
             Ok(json) => {
-                out.extend_from_slice(json.as_bytes());
+                out.append(json.as_bytes());
                 Ok(Decoded { consumed: data.len(), repaired: false })
             }
             Err(message) => {

@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::BadAbi;
 use super::def::{Definition, Struct};
-use super::out::Out;
-use super::program::{Alternative, Builtin, Field, Node, NodeId, Program, SHORT, Text};
+use super::program::{Alternative, Builtin, Field, Node, NodeId, Plain, Program, SHORT, Text};
 use super::style::{Abieos, Json, Style, Wharfkit};
+use crate::out::Out;
 
 /// Longest line of structs that are each other's base, as in abieos.
 const LONGEST_LINE: usize = 32;
@@ -290,11 +290,15 @@ impl<'d> Compiler<'d> {
             return Err(BadAbi(format!("more than {MOST_FIELDS} fields in all structs with their bases")));
         }
         let key = self.text(b',', name, b':')?;
-        let builtin = match self.program.nodes[node as usize] {
-            Node::Builtin(builtin) => Some(builtin),
+        let plain = match self.program.nodes[node as usize] {
+            Node::Builtin(builtin) if !extension && key.len as usize <= SHORT => {
+                let (mut short, text) = ([0; SHORT], self.program.text(key));
+                short[..text.len()].copy_from_slice(text);
+                Some(Plain { key: short, length: key.len as u8, builtin })
+            }
             _ => None,
         };
-        self.program.fields.push(Field { key, node, builtin, extension });
+        self.program.fields.push(Field { plain, key, node, extension });
         Ok(())
     }
 
@@ -307,7 +311,7 @@ impl<'d> Compiler<'d> {
             Json::Wharfkit => Wharfkit::string(&mut out, name.as_bytes()),
         };
         out.push(behind);
-        let text = out.written();
+        let text = &out[..];
         if let Some(&known) = self.texts.get(text) {
             return Ok(known);
         }

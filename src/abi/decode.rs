@@ -3,15 +3,16 @@
 //! What is under way lies on a stack of its own, not on the thread's: nesting costs bytes that are counted, never a
 //! crash. The stack also tells the path to a field when something is wrong, so that nothing is kept for that while all is well.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::fmt::Write;
 use std::marker::PhantomData;
 
 use super::input::{Fault, Input};
-use super::out::Out;
 use super::program::{Builtin, Node, NodeId, Program};
 use super::style::{Abieos, Json, Style, Wharfkit};
-use super::{DecodeError, Decoded, Reason, key, number, text, value};
+use super::{DecodeError, Decoded, Reason, builtin};
+use crate::number;
+use crate::out::Out;
 
 /// How many structs, how many arrays and how many variants may lie in each other, each kind counted by itself: a
 /// tree whose nodes hold arrays of nodes is read to 512 nodes deep.
@@ -27,19 +28,9 @@ pub(super) const TEXT_PER_BYTE: usize = 128;
 /// JSON of one value, at most: Redis takes no string above 512 MB, and one action must not fill the memory.
 pub(super) const MOST_TEXT: usize = 64 << 20;
 
-/// Memory that a thread keeps for the next value's JSON.
-const KEPT: usize = 1 << 20;
-
-/// What a run works with. It is kept between runs: no allocation a value.
-#[derive(Default)]
-struct Desk {
-    /// What the value being read lies in, the outermost first.
-    stack: Vec<Frame>,
-    out: Out,
-}
-
 thread_local! {
-    static DESK: RefCell<Desk> = RefCell::default();
+    /// The stack of the run before, to be used again.
+    static STACK: Cell<Vec<Frame>> = const { Cell::new(Vec::new()) };
 }
 
 /// Reads a value of type `root` from the start of `data` and appends it to `out` as JSON.
@@ -47,7 +38,7 @@ pub(super) fn decode(
     program: &Program,
     root: NodeId,
     data: &[u8],
-    out: &mut Vec<u8>,
+    out: &mut Out,
     levels: u16,
 ) -> Result<Decoded, DecodeError> {
     match program.json {
@@ -60,43 +51,37 @@ fn decode_as<S: Style>(
     program: &Program,
     root: NodeId,
     data: &[u8],
-    vec: &mut Vec<u8>,
+    out: &mut Out,
     levels: u16,
 ) -> Result<Decoded, DecodeError> {
-    // What comes out of the closure fits into registers: a result does not.
-    let mut failed = None;
-    let (consumed, repaired) = DESK.with_borrow_mut(|Desk { stack, out }| {
-        let most = MOST_TEXT.min(data.len().saturating_mul(TEXT_PER_BYTE).saturating_add(FREE_TEXT));
-        let mut run = Run::<S> {
-            program,
-            input: Input::new(data),
-            stack,
-            depth: [0; 3],
-            levels,
-            most,
-            repaired: false,
-            style: PhantomData,
-        };
-        match run.value(root, out) {
-            Ok(()) => vec.extend_from_slice(out.written()),
-            Err(fault) => failed = Some(run.error(fault, data.len())),
-        }
-        run.stack.clear();
-        out.clear(KEPT);
-        (data.len() - run.input.left(), run.repaired)
-    });
-    match failed {
-        None => Ok(Decoded { consumed, repaired }),
-        Some(error) => Err(error),
+    let most = MOST_TEXT.min(data.len().saturating_mul(TEXT_PER_BYTE).saturating_add(FREE_TEXT));
+    let from = out.len();
+    let mut run = Run::<S> {
+        program,
+        stack: Vec::new(),
+        depth: [0; 3],
+        levels,
+        most: from + most,
+        repaired: false,
+        style: PhantomData,
+    };
+    let (input, result) = run.value(root, Input::new(data), out);
+    // Each returned for itself: a result put together first would be waited for.
+    if let Err(fault) = result {
+        out.truncate(from);
+        return Err(run.error(fault, &input, data.len()));
     }
+    if run.stack.capacity() > 0 {
+        STACK.set(run.stack);
+    }
+    Ok(Decoded { consumed: data.len() - input.left(), repaired: run.repaired })
 }
 
 /// One value being read.
 struct Run<'a, S> {
     program: &'a Program,
-    input: Input<'a>,
     /// What the value being read lies in, the outermost first.
-    stack: &'a mut Vec<Frame>,
+    stack: Vec<Frame>,
     /// How many structs, arrays and variants are on the stack.
     depth: [u16; 3],
     levels: u16,
@@ -109,15 +94,7 @@ struct Run<'a, S> {
 /// Something begun and not yet closed.
 #[derive(Clone, Copy)]
 enum Frame {
-    Struct {
-        /// The field to read next, and the one behind the last.
-        next: u32,
-        end: u32,
-        /// Where its JSON begins.
-        open: usize,
-        /// Whether extensions may be missing here.
-        extensions: bool,
-    },
+    Struct(Fields),
     Array {
         item: NodeId,
         /// Items begun.
@@ -127,112 +104,163 @@ enum Frame {
     Variant,
 }
 
+/// What is left of a struct.
+#[derive(Clone, Copy)]
+struct Fields {
+    /// The field to read next, and the one behind the last.
+    next: u32,
+    end: u32,
+    /// Where its JSON begins.
+    open: usize,
+    /// Whether extensions may be missing here.
+    extensions: bool,
+}
+
 const STRUCT: usize = 0;
 const ARRAY: usize = 1;
 const VARIANT: usize = 2;
 
 type Step = Result<(), Fault>;
 
+/// Lends where to read and to write to something that is called: see [`Out::lend`].
+#[inline(always)]
+pub(super) fn lend<'i, R>(
+    input: &mut Input<'i>,
+    out: &mut Out,
+    call: impl FnOnce(&mut Input<'i>, &mut Out) -> R,
+) -> R {
+    let mut lent = *input;
+    let result = out.lend(|out| call(&mut lent, out));
+    *input = lent;
+    result
+}
+
 // === impl Run ===
 
 impl<S: Style> Run<'_, S> {
-    fn value(&mut self, root: NodeId, out: &mut Out) -> Step {
+    /// Reads a value, and gives what is left of the input.
+    ///
+    /// Where to read and where to write change with every piece. So that both stay in registers, all that changes them
+    /// often is inlined here, and the rest is lent a copy.
+    #[inline(always)]
+    fn value<'i>(&mut self, root: NodeId, from: Input<'i>, to: &mut Out) -> (Input<'i>, Step) {
+        let (mut input, mut out) = (from, std::mem::take(to));
+        let step = self.walk(root, &mut input, &mut out);
+        *to = out;
+        (input, step)
+    }
+
+    #[inline(always)]
+    fn walk(&mut self, root: NodeId, input: &mut Input<'_>, out: &mut Out) -> Step {
         let mut node = root;
         // Extensions may be missing at the end of the whole value only: not in arrays, nor in a field with others behind it.
         let mut extensions = true;
-        loop {
-            match self.program.nodes[node as usize] {
-                Node::Builtin(builtin) => self.single(builtin, out)?,
-                Node::Optional(inner) => {
-                    if self.input.u8()? != 0 {
-                        node = inner;
-                        continue;
-                    }
-                    out.fixed(b"null");
-                }
-                Node::Struct { first, end } => {
-                    self.enter(STRUCT, out)?;
-                    if let Some(field) = self.structure(first, end, out.len(), extensions, out)? {
-                        (node, extensions) = field;
-                        continue;
-                    }
-                }
-                Node::Array(item) => {
-                    let count = self.input.varuint32()?;
-                    self.array(item, count, out)?;
-                }
-                Node::Fixed(item, count) => self.array(item, count, out)?,
-                Node::Variant { first, end } => {
-                    let start = self.input;
-                    let index = self.input.varuint32()?;
-                    if index >= end - first {
-                        self.input = start;
-                        return Err(Fault::Variant);
-                    }
-                    self.enter(VARIANT, out)?;
-                    self.stack.push(Frame::Variant);
-                    let alternative = self.program.alternatives[(first + index) as usize];
-                    self.program.write(alternative.tag, out);
-                    node = alternative.node;
-                    continue;
-                }
+        'value: loop {
+            let mut fields = None;
+            // Structs first, as most are: a jump by kind takes longer.
+            if let Node::Struct { first, end } = self.program.nodes[node as usize] {
+                self.enter(STRUCT, out)?;
+                fields = Some(Fields { next: first, end, open: out.len(), extensions });
+            } else if let Some(inner) = self.other(node, input, out)? {
+                node = inner;
+                continue;
             }
-            match self.next(out)? {
-                Some(following) => (node, extensions) = following,
-                None => return Ok(()),
-            }
-        }
-    }
-
-    /// Goes on with what the value just written lies in: the next value to read, or none if all is done.
-    fn next(&mut self, out: &mut Out) -> Result<Option<(NodeId, bool)>, Fault> {
-        while let Some(frame) = self.stack.pop() {
-            match frame {
-                Frame::Struct { next, end, open, extensions } => {
-                    let field = self.structure(next, end, open, extensions, out)?;
-                    if field.is_some() {
-                        return Ok(field);
-                    }
+            // Goes on with what the value just written lies in.
+            loop {
+                if let Some(fields) = fields.take()
+                    && let Some(field) = self.fields(fields, input, out)?
+                {
+                    (node, extensions) = field;
+                    continue 'value;
                 }
-                Frame::Array { item, begun, count } => {
-                    if begun < count {
-                        self.stack.push(Frame::Array { item, begun: begun + 1, count });
+                if self.stack.is_empty() {
+                    return Ok(());
+                }
+                match self.stack.pop() {
+                    Some(Frame::Struct(rest)) => fields = Some(rest),
+                    Some(Frame::Array { item, begun, count }) if begun < count => {
+                        self.push(Frame::Array { item, begun: begun + 1, count });
                         if begun > 0 {
                             out.push(b',');
                             self.check_size(out)?;
                         }
-                        return Ok(Some((item, false)));
+                        (node, extensions) = (item, false);
+                        continue 'value;
                     }
-                    out.push(b']');
-                    self.depth[ARRAY] -= 1;
+                    Some(Frame::Array { .. }) => {
+                        out.push(b']');
+                        self.depth[ARRAY] -= 1;
+                    }
+                    Some(Frame::Variant) => {
+                        out.push(b']');
+                        self.depth[VARIANT] -= 1;
+                    }
+                    None => {}
                 }
-                Frame::Variant => {
-                    out.push(b']');
-                    self.depth[VARIANT] -= 1;
+            }
+        }
+    }
+
+    /// A value that is no struct: writes it, or gives what is to be read for it.
+    #[inline(always)]
+    fn other(&mut self, node: NodeId, input: &mut Input<'_>, out: &mut Out) -> Result<Option<NodeId>, Fault> {
+        match self.program.nodes[node as usize] {
+            Node::Struct { .. } => {}
+            Node::Builtin(builtin) => {
+                let repaired = &mut self.repaired;
+                lend(input, out, |input, out| builtin::single::<S>(builtin, input, out, repaired))?;
+            }
+            Node::Optional(inner) => {
+                if input.u8()? != 0 {
+                    return Ok(Some(inner));
                 }
+                out.fixed(b"null");
+            }
+            Node::Array(item) => {
+                let count = input.varuint32()?;
+                self.array(item, count, input, out)?;
+            }
+            Node::Fixed(item, count) => self.array(item, count, input, out)?,
+            Node::Variant { first, end } => {
+                let start = *input;
+                let index = input.varuint32()?;
+                if index >= end - first {
+                    *input = start;
+                    return Err(Fault::Variant);
+                }
+                self.enter(VARIANT, out)?;
+                self.push(Frame::Variant);
+                let alternative = self.program.alternatives[(first + index) as usize];
+                self.program.write(alternative.tag, out);
+                return Ok(Some(alternative.node));
             }
         }
         Ok(None)
     }
 
-    /// Writes the fields from `next` on, up to the first that is not built in: gives that one, its key written, and
-    /// what is left to the stack. Without any the struct is done.
-    #[inline]
-    fn structure(
+    /// Writes fields up to the first that is not plain: gives that one, its key written, and what is left to the stack.
+    /// Without any the struct is done.
+    #[inline(always)]
+    fn fields(
         &mut self,
-        next: u32,
-        end: u32,
-        open: usize,
-        extensions: bool,
+        fields: Fields,
+        input: &mut Input<'_>,
         out: &mut Out,
     ) -> Result<Option<(NodeId, bool)>, Fault> {
-        let program = self.program;
-        let mut at = next;
-        for field in &program.fields[next as usize..end as usize] {
-            at += 1;
-            if field.extension && self.input.is_empty() {
+        let Fields { next, end, open, extensions } = fields;
+        let mut rest = self.program.fields[next as usize..end as usize].iter();
+        while let Some(field) = rest.next() {
+            if let Some(plain) = &field.plain {
+                if let Err(fault) = builtin::field::<S>(plain, input, out, &mut self.repaired) {
+                    // For the path to the field.
+                    self.push(Frame::Struct(Fields { next: end - rest.len() as u32, ..fields }));
+                    return Err(fault);
+                }
+                continue;
+            }
+            if field.extension && input.is_empty() {
                 if let Some(missing) = S::MISSING {
-                    program.write(field.key, out);
+                    self.program.write(field.key, out);
                     out.fixed(missing);
                     continue;
                 }
@@ -240,41 +268,59 @@ impl<S: Style> Run<'_, S> {
                     continue;
                 }
             }
-            program.write(field.key, out);
-            let Some(builtin) = field.builtin else {
-                self.stack.push(Frame::Struct { next: at, end, open, extensions });
-                return Ok(Some((field.node, extensions && at == end)));
-            };
-            if let Err(fault) = self.builtin(builtin, out) {
-                // For the path to the field.
-                self.stack.push(Frame::Struct { next: at, end, open, extensions });
-                return Err(fault);
-            }
+            self.program.write(field.key, out);
+            self.push(Frame::Struct(Fields { next: end - rest.len() as u32, ..fields }));
+            return Ok(Some((field.node, extensions && rest.len() == 0)));
         }
         // Each key begins with a comma: the first one becomes the brace.
-        out.put(open, b'{');
+        if open == out.len() {
+            out.push(b'{');
+        } else {
+            out[open] = b'{';
+        }
         out.push(b'}');
         self.depth[STRUCT] -= 1;
         Ok(None)
     }
 
+    /// Lays something begun on the stack.
+    #[inline(always)]
+    fn push(&mut self, frame: Frame) {
+        if self.stack.capacity() == 0 {
+            self.stack = STACK.take();
+        }
+        self.stack.push(frame);
+    }
+
     /// Begins an array; one of a built-in type is read at once.
-    fn array(&mut self, item: NodeId, count: u32, out: &mut Out) -> Step {
+    #[inline(always)]
+    fn array(&mut self, item: NodeId, count: u32, input: &mut Input<'_>, out: &mut Out) -> Step {
         self.enter(ARRAY, out)?;
         out.push(b'[');
-        let Node::Builtin(builtin) = self.program.nodes[item as usize] else {
-            self.stack.push(Frame::Array { item, begun: 0, count });
-            return Ok(());
-        };
-        if builtin == Builtin::Uint8 && count as usize <= self.input.left() {
-            number::bytes(out, self.input.take(count as usize)?);
+        match self.program.nodes[item as usize] {
+            Node::Builtin(builtin) => {
+                lend(input, out, |input, out| self.builtins(builtin, count, input, out))
+            }
+            _ => {
+                self.push(Frame::Array { item, begun: 0, count });
+                Ok(())
+            }
+        }
+    }
+
+    /// The items and the end of an array of a built-in type.
+    #[inline(never)]
+    fn builtins(&mut self, builtin: Builtin, count: u32, input: &mut Input<'_>, out: &mut Out) -> Step {
+        if builtin == Builtin::Uint8 && count as usize <= input.left() {
+            number::bytes(out, input.take(count as usize)?);
         } else {
             for i in 0..count {
                 if i > 0 {
                     out.push(b',');
                 }
-                if let Err(fault) = self.single(builtin, out) {
-                    self.stack.push(Frame::Array { item, begun: i + 1, count });
+                if let Err(fault) = builtin::single::<S>(builtin, input, out, &mut self.repaired) {
+                    // For the path to the item.
+                    self.push(Frame::Array { item: 0, begun: i + 1, count });
                     return Err(fault);
                 }
             }
@@ -284,7 +330,8 @@ impl<S: Style> Run<'_, S> {
         Ok(())
     }
 
-    #[inline]
+    /// Counts another struct, array or variant.
+    #[inline(always)]
     fn enter(&mut self, kind: usize, out: &Out) -> Step {
         self.depth[kind] += 1;
         if self.depth[kind] > self.levels {
@@ -293,83 +340,23 @@ impl<S: Style> Run<'_, S> {
         self.check_size(out)
     }
 
-    #[inline]
+    #[inline(always)]
     fn check_size(&self, out: &Out) -> Step {
         if out.len() > self.most { Err(Fault::Size) } else { Ok(()) }
     }
 
-    #[inline(always)]
-    fn builtin(&mut self, builtin: Builtin, out: &mut Out) -> Step {
-        let input = &mut self.input;
-        match builtin {
-            Builtin::Name => text::name(out, input.u64()?),
-            Builtin::Asset => {
-                let bytes = input.u128()?;
-                self.repaired |= value::asset::<S>(out, bytes as i64, (bytes >> 64) as u64);
-            }
-            Builtin::String => self.repaired |= S::string(out, input.bytes()?),
-            Builtin::Uint64 => S::uint64(out, input.u64()?),
-            Builtin::Uint32 => number::unsigned(out, input.u32()?.into()),
-            Builtin::Uint8 => number::byte(out, input.u8()?),
-            Builtin::Bool => S::boolean(out, input.u8()?),
-            Builtin::Bytes => S::hex(out, input.bytes()?),
-            Builtin::Checksum256 => S::hex(out, &input.array::<32>()?),
-            Builtin::Int8 => number::signed(out, (input.u8()? as i8).into()),
-            Builtin::Int16 => number::signed(out, (input.u16()? as i16).into()),
-            Builtin::Uint16 => number::unsigned(out, input.u16()?.into()),
-            Builtin::Int32 => number::signed(out, (input.u32()? as i32).into()),
-            Builtin::Int64 => S::int64(out, input.u64()? as i64),
-            Builtin::Int128 => S::int128(out, input.u128()? as i128),
-            Builtin::Uint128 => S::uint128(out, input.u128()?),
-            Builtin::Varuint32 => number::unsigned(out, input.varuint32()?.into()),
-            Builtin::Varint32 => {
-                // Zigzag: the lowest bit is the sign.
-                let bits = input.varuint32()?;
-                number::signed(out, ((bits >> 1) as i32 ^ -((bits & 1) as i32)).into());
-            }
-            Builtin::Float32 => S::float32(out, f32::from_bits(input.u32()?)),
-            Builtin::Float64 => S::float64(out, f64::from_bits(input.u64()?)),
-            Builtin::Float128 => S::float128(out, &input.array()?),
-            Builtin::TimePoint => S::time_point(out, input.u64()? as i64),
-            Builtin::TimePointSec => S::time_point_sec(out, input.u32()?),
-            Builtin::BlockTimestamp => value::time(out, value::slot(input.u32()?)),
-            Builtin::Checksum160 => S::hex(out, &input.array::<20>()?),
-            Builtin::Checksum512 => S::hex(out, &input.array::<64>()?),
-            Builtin::PublicKey => key::public::<S>(input, out)?,
-            Builtin::PrivateKey => key::private(input, out)?,
-            Builtin::Signature => key::signature::<S>(input, out)?,
-            Builtin::Symbol => self.repaired |= value::symbol::<S>(out, input.u64()?),
-            Builtin::SymbolCode => self.repaired |= S::symbol_code(out, input.u64()?),
-            Builtin::Bitset => {
-                let mut count = 0;
-                let bits = input.counted(|bits| {
-                    count = bits;
-                    bits.div_ceil(8)
-                })?;
-                value::bitset(out, count, bits);
-            }
-        }
-        Ok(())
-    }
-
-    /// As [`Run::builtin`], for where speed is not all.
-    #[inline(never)]
-    fn single(&mut self, builtin: Builtin, out: &mut Out) -> Step {
-        self.builtin(builtin, out)
-    }
-
     /// The error to `fault`, at the place where the run stopped.
     #[cold]
-    fn error(&self, fault: Fault, length: usize) -> DecodeError {
+    fn error(&self, fault: Fault, input: &Input, length: usize) -> DecodeError {
         let reason = match fault {
-            Fault::Truncated => Reason::Truncated,
+            Fault::Truncated(_) => Reason::Truncated,
             _ => Reason::Invalid,
         };
         let message = match fault {
             Fault::Depth => format!("nested deeper than {} levels", self.levels),
-            _ => self.input.explain(fault),
+            _ => input.explain(fault),
         };
-        DecodeError { reason, path: self.path(), offset: length - self.input.left(), message }
+        DecodeError { reason, path: self.path(), offset: length - input.left(), message }
     }
 
     /// The field being read: `"quantity"`, `"list[3].key"`.
@@ -377,7 +364,7 @@ impl<S: Style> Run<'_, S> {
         let mut path = String::new();
         for frame in self.stack.iter() {
             match *frame {
-                Frame::Struct { next, .. } => {
+                Frame::Struct(Fields { next, .. }) => {
                     // The key is rendered: `,"name":`.
                     let key = next.checked_sub(1).map(|i| self.program.fields[i as usize].key);
                     let key = key.map(|key| self.program.text(key)).unwrap_or_default();

@@ -6,8 +6,8 @@
 /// Why a value could not be read. Where it stands is the input's position: a failed read does not move it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Fewer bytes are left than [`Input::needed`].
-    Truncated,
+    /// Fewer bytes are left than so many.
+    Truncated(usize),
     /// A `varuint32` of more than five bytes.
     Varuint,
     /// A variant has no alternative with this index.
@@ -26,8 +26,6 @@ pub(super) enum Fault {
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
     rest: &'a [u8],
-    /// How many bytes the read wanted that failed with [`Fault::Truncated`].
-    pub needed: usize,
 }
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -36,11 +34,11 @@ type Result<T> = std::result::Result<T, Fault>;
 
 impl<'a> Input<'a> {
     pub fn new(bytes: &'a [u8]) -> Input<'a> {
-        Input { rest: bytes, needed: 0 }
+        Input { rest: bytes }
     }
 
     /// How many bytes are left.
-    #[inline]
+    #[inline(always)]
     pub fn left(&self) -> usize {
         self.rest.len()
     }
@@ -50,15 +48,9 @@ impl<'a> Input<'a> {
         self.rest
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
-    }
-
-    #[cold]
-    fn short(&mut self, needed: usize) -> Fault {
-        self.needed = needed;
-        Fault::Truncated
     }
 
     /// The next `N` bytes.
@@ -69,59 +61,65 @@ impl<'a> Input<'a> {
                 self.rest = rest;
                 Ok(*chunk)
             }
-            None => Err(self.short(N)),
+            None => Err(Fault::Truncated(N)),
         }
     }
 
     /// The next `count` bytes.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         match self.rest.split_at_checked(count) {
             Some((taken, rest)) => {
                 self.rest = rest;
                 Ok(taken)
             }
-            None => Err(self.short(count)),
+            None => Err(Fault::Truncated(count)),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn u8(&mut self) -> Result<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn u16(&mut self) -> Result<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn u128(&mut self) -> Result<u128> {
         self.array().map(u128::from_le_bytes)
     }
 
     /// A number of variable length; the position stays at its start if it is not whole.
-    #[inline]
+    #[inline(always)]
     pub fn varuint32(&mut self) -> Result<u32> {
         match self.rest.split_first() {
             Some((&byte, rest)) if byte < 0x80 => {
                 self.rest = rest;
                 Ok(u32::from(byte))
             }
-            _ => self.long_varuint32(),
+            _ => {
+                let mut input = *self;
+                let value = input.long_varuint32();
+                *self = input;
+                value
+            }
         }
     }
 
+    #[inline(never)]
     fn long_varuint32(&mut self) -> Result<u32> {
         let mut value = 0;
         for (i, &byte) in self.rest.iter().take(5).enumerate() {
@@ -132,28 +130,31 @@ impl<'a> Input<'a> {
             }
         }
         match self.rest.len() {
-            0..=4 => Err(self.short(self.rest.len() + 1)),
+            0..=4 => Err(Fault::Truncated(self.rest.len() + 1)),
             _ => Err(Fault::Varuint),
         }
     }
 
     /// Bytes behind their `varuint32` length; the position stays at the length if they are not there.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         self.counted(|length| length)
     }
 
     /// Bytes behind a `varuint32` that tells how many by way of `size`.
-    #[inline]
+    #[inline(always)]
     pub fn counted(&mut self, size: impl FnOnce(usize) -> usize) -> Result<&'a [u8]> {
         let start = self.rest;
         let size = size(self.varuint32()? as usize);
-        match self.take(size) {
-            Ok(taken) => Ok(taken),
-            Err(fault) => {
-                self.needed += start.len() - self.rest.len();
+        match self.rest.split_at_checked(size) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => {
+                let needed = start.len() - self.rest.len() + size;
                 self.rest = start;
-                Err(fault)
+                Err(Fault::Truncated(needed))
             }
         }
     }
@@ -161,7 +162,7 @@ impl<'a> Input<'a> {
     /// What `fault` says in words, the byte offset apart.
     pub fn explain(&self, fault: Fault) -> String {
         match fault {
-            Fault::Truncated => format!("{} bytes needed, {} left", self.needed, self.left()),
+            Fault::Truncated(needed) => format!("{needed} bytes needed, {} left", self.left()),
             Fault::Varuint => "a number of more than five bytes where a varuint32 should be".to_owned(),
             Fault::Variant => "a variant index without a type".to_owned(),
             Fault::Key => "a key of unknown kind".to_owned(),
@@ -186,8 +187,8 @@ mod tests {
             // Bits above the 32nd are lost.
             (&[0x81, 0x80, 0x80, 0x80, 0x70], Ok(1), 0),
             (&[0x80; 5], Err(Fault::Varuint), 5),
-            (&[0x80; 3], Err(Fault::Truncated), 3),
-            (&[], Err(Fault::Truncated), 0),
+            (&[0x80; 3], Err(Fault::Truncated(4)), 3),
+            (&[], Err(Fault::Truncated(1)), 0),
         ] {
             let mut input = Input::new(bytes);
             assert_eq!((input.varuint32(), input.left()), (value, left), "{bytes:?}");
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn a_lying_length_leaves_the_position_at_the_length() {
         let mut input = Input::new(&[0x85, 0x80, 0, 1, 2]);
-        assert_eq!(input.bytes(), Err(Fault::Truncated));
-        assert_eq!((input.left(), input.needed), (5, 8));
+        assert_eq!(input.bytes(), Err(Fault::Truncated(8)));
+        assert_eq!(input.left(), 5);
     }
 }

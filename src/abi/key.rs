@@ -3,8 +3,8 @@
 use ripemd::{Digest, Ripemd160};
 
 use super::input::{Fault, Input};
-use super::out::Out;
 use super::style::Style;
+use crate::out::Out;
 
 /// Longest WebAuthn key or signature that is read. Base58 takes a time that grows with the square of the length;
 /// nodeos itself takes no signature of more bytes by default (`maximum_variable_signature_length`).

@@ -6,14 +6,13 @@
 //! levels, bytes that are no text are repaired as C++ abieos repairs them, and errors say field and byte.
 
 mod abieos;
+mod builtin;
 mod compile;
 mod decode;
 mod def;
 pub mod file;
 mod input;
 mod key;
-mod number;
-mod out;
 mod program;
 mod style;
 mod text;
@@ -24,6 +23,7 @@ use std::fmt;
 use rustc_hash::FxHashMap;
 
 use crate::name::Name;
+use crate::out::Out;
 use compile::Compiler;
 use def::Definition;
 use program::{NodeId, Program};
@@ -211,7 +211,8 @@ impl Abi {
     ///
     /// # Panics
     /// With the id of another ABI, possibly.
-    pub fn decode(&self, id: TypeId, data: &[u8], out: &mut Vec<u8>) -> Result<Decoded, DecodeError> {
+    #[inline]
+    pub fn decode(&self, id: TypeId, data: &[u8], out: &mut Out) -> Result<Decoded, DecodeError> {
         let Type { name, node } = &self.types[id.0 as usize];
         let Some(handles) = &self.abieos else {
             return decode::decode(&self.program, *node, data, out, decode::LEVELS);

@@ -1,7 +1,7 @@
 //! An ABI ready to run: types as nodes that point to each other by number, field names ready to be copied.
 
-use super::out::Out;
 use super::style::Json;
+use crate::out::Out;
 
 /// Place of a [`Node`] in [`Program::nodes`].
 pub(super) type NodeId = u32;
@@ -43,13 +43,23 @@ pub(super) enum Node {
 /// A field of a struct.
 #[derive(Clone, Copy)]
 pub(super) struct Field {
+    /// All there is to know of most fields.
+    pub plain: Option<Plain>,
     /// `,"name":`
     pub key: Text,
     pub node: NodeId,
-    /// The type, if it is built in: saves the way over the node.
-    pub builtin: Option<Builtin>,
     /// Left out when the bytes end before it (`$`).
     pub extension: bool,
+}
+
+/// A field of a built-in type, no extension, with a short key.
+#[derive(Clone, Copy)]
+pub(super) struct Plain {
+    /// `,"name":` and zeros.
+    pub key: [u8; SHORT],
+    /// How much of it counts.
+    pub length: u8,
+    pub builtin: Builtin,
 }
 
 /// A type that a variant can hold.

@@ -2,25 +2,40 @@
 
 use std::borrow::Cow;
 
-use super::out::Out;
 use super::style::Style;
 use crate::hex;
 use crate::name::Name;
+use crate::out::{Out, Room};
+
+/// Appends `bytes` as a JSON string if they are at most sixteen characters without escapes.
+#[inline(always)]
+pub(super) fn short_string(room: &mut Room, bytes: &[u8]) -> bool {
+    let length = bytes.len();
+    if length > 16 {
+        return false;
+    }
+    let text = sixteen(bytes);
+    let (low, high) = (text as u64 | filler(length), (text >> 64) as u64 | filler(length.saturating_sub(8)));
+    let plain = odd(low) | odd(high) == 0;
+    if plain {
+        room.quoted(text, length);
+    }
+    plain
+}
 
 /// Appends `bytes` as a JSON string, and says whether any of them were no text: each of those becomes `?`.
-#[inline]
+#[inline(never)]
 pub(super) fn string<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
-    let length = bytes.len();
-    if length <= 16 {
-        let text = sixteen(bytes);
-        let (low, high) =
-            (text as u64 | filler(length), (text >> 64) as u64 | filler(length.saturating_sub(8)));
-        if odd(low) | odd(high) == 0 {
-            out.quoted(text, length);
-            return false;
-        }
+    if out.short(|room| short_string(room, bytes)) {
+        return false;
     }
-    if length <= 16 || !is_plain(bytes) {
+    long::<S>(out, bytes)
+}
+
+/// Text of more than sixteen bytes, or with escapes.
+#[inline]
+fn long<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
+    if bytes.len() <= 16 || !is_plain(bytes) {
         out.push(b'"');
         let repaired = escaped::<S>(out, bytes);
         out.push(b'"');
@@ -44,14 +59,21 @@ pub(super) fn characters<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
     false
 }
 
+/// How many characters a `symbol_code` has, if none of them is to be escaped.
+#[inline(always)]
+pub(super) fn plain_length(code: u64) -> Option<usize> {
+    let length = 8 - code.leading_zeros() as usize / 8;
+    (odd(code | filler(length)) == 0).then_some(length)
+}
+
 /// As [`characters`], of the first `length` of eight bytes, the others being 0.
-#[inline]
+#[inline(always)]
 pub(super) fn short<S: Style>(out: &mut Out, bytes: [u8; 8], length: usize) -> bool {
     if odd(u64::from_le_bytes(bytes) | filler(length)) == 0 {
         out.chunk(&bytes, length);
         return false;
     }
-    escaped::<S>(out, &bytes[..length])
+    out.lend(|out| escaped::<S>(out, &bytes[..length]))
 }
 
 /// ASCII without anything that JSON escapes.
@@ -77,7 +99,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 }
 
 /// At most sixteen bytes, the first in the lowest place, with zeros behind them.
-#[inline]
+#[inline(always)]
 fn sixteen(bytes: &[u8]) -> u128 {
     match (bytes.first_chunk(), bytes.last_chunk()) {
         // They may overlap.
@@ -90,7 +112,7 @@ fn sixteen(bytes: &[u8]) -> u128 {
 }
 
 /// As [`sixteen`], of at most eight.
-#[inline]
+#[inline(always)]
 fn eight(bytes: &[u8]) -> u64 {
     match (bytes.first_chunk(), bytes.last_chunk()) {
         (Some(first), Some(last)) => {
@@ -102,14 +124,14 @@ fn eight(bytes: &[u8]) -> u64 {
 }
 
 /// Spaces behind the first `length` of eight bytes.
-#[inline]
+#[inline(always)]
 fn filler(length: usize) -> u64 {
     const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
     if length < 8 { SPACES << (8 * length) } else { 0 }
 }
 
 /// Eight bytes at a time: the high bit of some byte is set if any is `"`, `\`, below a space, DEL or not ASCII.
-#[inline]
+#[inline(always)]
 fn odd(word: u64) -> u64 {
     const LOW: u64 = u64::from_ne_bytes([1; 8]);
     let is = |byte: u8| {
@@ -122,7 +144,7 @@ fn odd(word: u64) -> u64 {
 
 #[inline(never)]
 fn escaped<S: Style>(out: &mut Out, bytes: &[u8]) -> bool {
-    if std::str::from_utf8(bytes).is_ok() {
+    if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() {
         escaped_text::<S>(out, bytes);
         return false;
     }
@@ -181,9 +203,9 @@ pub(super) fn repaired(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Appends `true` or `false`.
-#[inline]
-pub(super) fn boolean(out: &mut Out, value: bool) {
-    if value { out.fixed(b"true") } else { out.fixed(b"false") }
+#[inline(always)]
+pub(super) fn boolean(room: &mut Room, value: bool) {
+    if value { room.fixed(b"true") } else { room.fixed(b"false") }
 }
 
 /// Appends `bytes` as a JSON string of hexadecimal digits, upper-case or lower-case.
@@ -193,37 +215,15 @@ pub(super) fn hex<const UPPER: bool>(out: &mut Out, bytes: &[u8]) {
     if let [first, digits @ .., last] = space {
         *first = b'"';
         *last = b'"';
-        hex_digits::<UPPER>(digits, bytes);
+        hex::digits::<UPPER>(digits, bytes);
     }
-}
-
-/// Writes the digits of `bytes`, of twice their number.
-#[inline]
-pub(super) fn hex_digits<const UPPER: bool>(digits: &mut [u8], bytes: &[u8]) {
-    let (sixteens, rest) = bytes.as_chunks::<16>();
-    let (texts, digits) = digits.split_at_mut(sixteens.len() * 32);
-    for (text, bytes) in texts.as_chunks_mut::<32>().0.iter_mut().zip(sixteens) {
-        for i in 0..16 {
-            text[2 * i] = hex_digit::<UPPER>(bytes[i] >> 4);
-            text[2 * i + 1] = hex_digit::<UPPER>(bytes[i] & 15);
-        }
-    }
-    for (pair, &byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(rest) {
-        *pair = if UPPER { hex::UPPER } else { hex::LOWER }[usize::from(byte)];
-    }
-}
-
-#[inline]
-fn hex_digit<const UPPER: bool>(value: u8) -> u8 {
-    let letters = if UPPER { b'A' - 10 } else { b'a' - 10 };
-    value + if value < 10 { b'0' } else { letters }
 }
 
 /// Appends a name as a JSON string.
-#[inline]
-pub(super) fn name(out: &mut Out, value: u64) {
+#[inline(always)]
+pub(super) fn name(room: &mut Room, value: u64) {
     let (text, length) = Name(value).characters();
-    out.quoted(text, length);
+    room.quoted(text, length);
 }
 
 #[cfg(test)]
@@ -296,7 +296,7 @@ mod tests {
             ["", "a", "eosio", "eosio.token", "abcdefghijkl", "zzzzzzzzzzzzj", ".1", "............1", "a.b"]
         {
             let value: Name = text.parse().expect("a name");
-            assert_eq!(Out::text(|out| name(out, value.0)), format!("\"{text}\""));
+            assert_eq!(Out::text(|out| out.short(|room| name(room, value.0))), format!("\"{text}\""));
         }
     }
 
@@ -304,11 +304,5 @@ mod tests {
     fn hexadecimal_digits() {
         assert_eq!(Out::text(|out| super::hex::<true>(out, &[0, 0x1f, 0xab])), "\"001FAB\"");
         assert_eq!(Out::text(|out| super::hex::<false>(out, &[0, 0x1f, 0xab])), "\"001fab\"");
-        let all: Vec<u8> = (0..=255).rev().collect();
-        for length in [0, 15, 16, 17, 33, 256] {
-            let lower = format!("\"{}\"", crate::hex::lower(&all[..length]));
-            assert_eq!(Out::text(|out| super::hex::<false>(out, &all[..length])), lower);
-            assert_eq!(Out::text(|out| super::hex::<true>(out, &all[..length])), lower.to_uppercase());
-        }
     }
 }

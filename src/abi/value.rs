@@ -1,10 +1,10 @@
 //! JSON text of the values with a form of their own, where both styles write alike: times, floats, symbols, assets,
 //! bit sets.
 
-use super::number;
-use super::out::Out;
 use super::style::Style;
 use super::text;
+use crate::number;
+use crate::out::{Out, Room};
 
 /// Seconds from 1970 to 2000, where block timestamps begin.
 const BLOCK_TIMESTAMP_EPOCH: i64 = 946_684_800;
@@ -78,7 +78,7 @@ fn civil_date(days: i64) -> (i32, u32, u32) {
 }
 
 /// Appends a `symbol_code`'s characters; says whether any were no text.
-#[inline]
+#[inline(always)]
 fn code<S: Style>(out: &mut Out, code: u64) -> bool {
     let length = 8 - code.leading_zeros() as usize / 8;
     text::short::<S>(out, code.to_le_bytes(), length)
@@ -95,40 +95,71 @@ pub(super) fn symbol_code<S: Style>(out: &mut Out, value: u64) -> bool {
 /// Appends a `symbol` (`"4,EOS"`); says whether any character was no text.
 pub(super) fn symbol<S: Style>(out: &mut Out, value: u64) -> bool {
     out.push(b'"');
-    number::byte(out, value as u8);
+    out.short(|room| number::byte(room, value as u8));
     out.push(b',');
     let repaired = code::<S>(out, value >> 8);
     out.push(b'"');
     repaired
 }
 
-/// Appends an `asset` (`"1.0000 EOS"`); says whether any character was no text.
-#[inline]
-pub(super) fn asset<S: Style>(out: &mut Out, amount: i64, symbol: u64) -> bool {
-    let units = amount.unsigned_abs();
-    out.chunk(b"\"-", 1 + usize::from(amount < 0));
-    match symbol as u8 {
-        0 => number::unsigned(out, units),
-        4 => {
-            number::unsigned(out, units / 10_000);
-            out.push(b'.');
-            number::last_digits(out, units % 10_000, 4);
-        }
-        precision => fraction(out, units, precision.into()),
+/// Appends an `asset` (`"1.0000 EOS"`) if it is short and its code plain.
+#[inline(always)]
+pub(super) fn short_asset(room: &mut Room, amount: i64, symbol: u64) -> bool {
+    let (units, precision, code) = (amount.unsigned_abs(), usize::from(symbol as u8), symbol >> 8);
+    let Some(length) = text::plain_length(code) else { return false };
+    if units >= number::SIXTEEN || precision > 15 {
+        return false;
     }
+    let (text, zeros) = number::sixteen_digits(units);
+    // At least one digit stands before the point.
+    let zeros = zeros.min(15 - precision);
+    room.chunk(b"\"-", 1 + usize::from(amount < 0));
+    room.chunk(&(text >> (8 * zeros)).to_le_bytes(), 16 - precision - zeros);
+    if precision > 0 {
+        room.push(b'.');
+        room.chunk(&(text >> (8 * (16 - precision))).to_le_bytes(), precision);
+    }
+    room.push(b' ');
+    room.chunk(&code.to_le_bytes(), length);
+    room.push(b'"');
+    true
+}
+
+/// Appends an `asset` (`"1.0000 EOS"`); says whether any character was no text.
+#[inline(never)]
+pub(super) fn asset<S: Style>(out: &mut Out, amount: i64, symbol: u64) -> bool {
+    if out.short(|room| short_asset(room, amount, symbol)) {
+        return false;
+    }
+    out.chunk(b"\"-", 1 + usize::from(amount < 0));
+    fraction(out, amount.unsigned_abs(), (symbol as u8).into());
     out.push(b' ');
     let repaired = code::<S>(out, symbol >> 8);
     out.push(b'"');
     repaired
 }
 
+/// Powers of ten.
+static POWERS: [u64; 20] = {
+    let mut table = [1; 20];
+    let mut i = 1;
+    while i < table.len() {
+        table[i] = table[i - 1] * 10;
+        i += 1;
+    }
+    table
+};
+
 /// Appends units of 10 to the power of minus `precision`.
 fn fraction(out: &mut Out, units: u64, precision: u32) {
     const EIGHT: u64 = 100_000_000;
+    if precision == 0 {
+        return out.short(|room| number::unsigned(room, units));
+    }
     // Of more digits none is left before the point.
-    let unit = 10u64.checked_pow(precision);
-    let (whole, part) = unit.map_or((0, units), |unit| (units / unit, units % unit));
-    number::unsigned(out, whole);
+    let (whole, part) =
+        POWERS.get(precision as usize).map_or((0, units), |unit| (units / unit, units % unit));
+    out.short(|room| number::unsigned(room, whole));
     out.push(b'.');
     out.space(precision.saturating_sub(24) as usize).fill(b'0');
     let digits = precision.min(24) as usize;
@@ -192,6 +223,13 @@ mod tests {
             (42, whole, "42 WHOLE"),
             (0, 0, "0 "),
             (-5, whole + 1, "-0.5 WHOLE"),
+            (i64::MAX, whole, "9223372036854775807 WHOLE"),
+            (9_999_999_999_999_999, whole, "9999999999999999 WHOLE"),
+            (9_999_999_999_999_999, whole + 15, "9.999999999999999 WHOLE"),
+            (-10_000_000_000_000_000, whole + 15, "-10.000000000000000 WHOLE"),
+            (7, whole + 15, "0.000000000000007 WHOLE"),
+            (7, whole + 16, "0.0000000000000007 WHOLE"),
+            (100_000_000, whole + 8, "1.00000000 WHOLE"),
             (i64::MIN, whole + 18, "-9.223372036854775808 WHOLE"),
             (i64::MAX, whole + 19, "0.9223372036854775807 WHOLE"),
             (-1, whole + 20, "-0.00000000000000000001 WHOLE"),

@@ -15,6 +15,7 @@ use super::{Letter, PARSER, Undone};
 use crate::block::Position;
 use crate::event::Kind;
 use crate::keys::Keys;
+use crate::out::Out;
 use crate::publish::unit::Tally;
 use crate::publish::{EntryId, Failure, Unit};
 use crate::resp;
@@ -230,7 +231,7 @@ impl Batch {
         last_entry: &mut Option<EntryId>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Unit {
-        let mut out = Vec::with_capacity(self.bytes());
+        let mut out = Out::with_room(self.bytes());
         let mut tally = Tally::default();
         for (own, request) in &self.requests {
             let id = match (block_ids, last_entry.unwrap_or_default().next()) {

@@ -6,6 +6,7 @@ use super::{Block, Style};
 use crate::hex;
 use crate::history::{Says, Version};
 use crate::name::Name;
+use crate::out::Out;
 use crate::plan::Action;
 use crate::resp::decimal;
 use crate::walk::{auth_sequence, authorization};
@@ -21,18 +22,18 @@ impl Block {
         decimal(&mut sink.out, receipt.global_sequence);
         sink.end_id();
         let out = &mut sink.out;
-        out.extend_from_slice(&self.envelope.fields);
-        out.extend_from_slice(b",\"transaction_id\":\"");
+        out.append(&self.envelope.fields);
+        out.append(b",\"transaction_id\":\"");
         hex::write_lower(out, &self.plan.transactions[action.transaction as usize].0);
         write_name(out, b"\",\"account\":\"", trace.account);
         write_name(out, b"\",\"name\":\"", trace.name);
         write_name(out, b"\",\"receiver\":\"", trace.receiver);
-        out.extend_from_slice(b"\",\"authorization\":[");
+        out.append(b"\",\"authorization\":[");
         let mut comma: &[u8] = b"{\"actor\":\"";
         for (actor, permission) in authorization(trace.authorization.of(traces)) {
             write_name(out, comma, actor);
             write_name(out, b"\",\"permission\":\"", permission);
-            out.extend_from_slice(b"\"}");
+            out.append(b"\"}");
             comma = b",{\"actor\":\"";
         }
         out.push(b']');
@@ -44,35 +45,35 @@ impl Block {
         };
         let failure = self.style.write_action_data(subject, version, out);
 
-        out.extend_from_slice(b",\"action_ordinal\":");
+        out.append(b",\"action_ordinal\":");
         decimal(out, trace.ordinal.into());
-        out.extend_from_slice(b",\"creator_action_ordinal\":");
+        out.append(b",\"creator_action_ordinal\":");
         decimal(out, trace.creator.into());
-        out.extend_from_slice(b",\"context_free\":");
-        out.extend_from_slice(if trace.context_free { b"true" } else { b"false" });
-        out.extend_from_slice(b",\"global_sequence\":\"");
+        out.append(b",\"context_free\":");
+        out.append(if trace.context_free { b"true" } else { b"false" });
+        out.append(b",\"global_sequence\":\"");
         decimal(out, receipt.global_sequence);
         write_name(out, b"\",\"receipt\":{\"receiver\":\"", receipt.receiver);
-        out.extend_from_slice(b"\",\"actDigest\":\"");
+        out.append(b"\",\"actDigest\":\"");
         hex::write_lower(out, receipt.act_digest.of(traces));
-        out.extend_from_slice(b"\",\"globalSequence\":\"");
+        out.append(b"\",\"globalSequence\":\"");
         decimal(out, receipt.global_sequence);
-        out.extend_from_slice(b"\",\"recvSequence\":\"");
+        out.append(b"\",\"recvSequence\":\"");
         decimal(out, receipt.recv_sequence);
-        out.extend_from_slice(b"\",\"authSequence\":[");
+        out.append(b"\",\"authSequence\":[");
         let mut comma: &[u8] = b"{\"account\":\"";
         for (account, sequence) in auth_sequence(receipt.auth_sequence.of(traces)) {
             write_name(out, comma, account);
-            out.extend_from_slice(b"\",\"sequence\":\"");
+            out.append(b"\",\"sequence\":\"");
             decimal(out, sequence);
-            out.extend_from_slice(b"\"}");
+            out.append(b"\"}");
             comma = b",{\"account\":\"";
         }
-        out.extend_from_slice(b"],\"codeSequence\":");
+        out.append(b"],\"codeSequence\":");
         decimal(out, receipt.code_sequence.into());
-        out.extend_from_slice(b",\"abiSequence\":");
+        out.append(b",\"abiSequence\":");
         decimal(out, receipt.abi_sequence.into());
-        out.extend_from_slice(b"},\"notified\":[");
+        out.append(b"},\"notified\":[");
         let (first, count) = action.notified;
         let mut comma: &[u8] = b"\"";
         for &receiver in &self.plan.notified[first as usize..(first + count) as usize] {
@@ -97,13 +98,13 @@ impl Style {
         action: Name,
         bytes: &[u8],
         version: Option<&Version>,
-        out: &mut Vec<u8>,
+        out: &mut Out,
     ) {
         let start = out.len();
         if let Some(Says::Abi(abi)) = version.map(|version| version.says(self.deserializer))
             && let Some(id) = abi.action_result_type(action)
         {
-            out.extend_from_slice(b",\"return_value\":");
+            out.append(b",\"return_value\":");
             if let Ok(decoded) = abi.decode(id, bytes, out)
                 && decoded.consumed == bytes.len()
                 && !decoded.repaired
@@ -112,14 +113,14 @@ impl Style {
             }
             out.truncate(start);
         }
-        out.extend_from_slice(b",\"return_value_raw\":\"");
+        out.append(b",\"return_value_raw\":\"");
         hex::write_lower(out, bytes);
         out.push(b'"');
     }
 }
 
 #[inline]
-pub(super) fn write_name(out: &mut Vec<u8>, before: &[u8], name: Name) {
-    out.extend_from_slice(before);
+pub(super) fn write_name(out: &mut Out, before: &[u8], name: Name) {
+    out.append(before);
     name.write_to(out);
 }

@@ -11,6 +11,7 @@ use crate::block::Checksum;
 use crate::hex;
 use crate::history::{InForce, Version};
 use crate::name::Name;
+use crate::out::Out;
 use crate::plan::Selection;
 
 /// Stands last in an event that is published again.
@@ -221,33 +222,33 @@ impl<'a> Past<'a> {
     /// The event as it is written now, with `replayed` at its end, where its data can be decoded with these ABIs.
     pub fn decode(&self, style: &Style, in_force: &InForce) -> Result<String, Undecodable> {
         let bytes = self.bytes()?;
-        let mut out = Vec::with_capacity(self.text.len() + 256);
+        let mut out = Out::with_room(self.text.len() + 256);
         let failure = match self.what {
             What::Action { account, name, global_sequence, .. } => {
                 let version = in_force.at(global_sequence);
                 let (before, after) = self.around(self.fields.data, "data")?;
                 let subject = Subject { contract: account, kind: SubjectKind::Action(name), bytes: &bytes };
-                out.extend_from_slice(before.as_bytes());
+                out.append(before.as_bytes());
                 let failure = style.write_action_data(subject, version, &mut out);
                 match self.returned()? {
                     // It stands last.
                     Some((at, returned)) if failure.is_none() => {
                         let until = at.checked_sub(self.text.len() - after.len());
                         let kept = until.and_then(|until| after.get(..until));
-                        out.extend_from_slice(kept.ok_or_else(misplaced)?.as_bytes());
+                        out.append(kept.ok_or_else(misplaced)?.as_bytes());
                         style.write_return_value(name, &returned, version, &mut out);
                         out.push(b'}');
                     }
-                    _ => out.extend_from_slice(after.as_bytes()),
+                    _ => out.append(after.as_bytes()),
                 }
                 still(failure)
             }
             What::Row { code, table, .. } => {
                 let (before, after) = self.around(self.fields.value, "value")?;
                 let subject = Subject { contract: code, kind: SubjectKind::Row(table), bytes: &bytes };
-                out.extend_from_slice(before.as_bytes());
+                out.append(before.as_bytes());
                 let failure = style.write_row_value(subject, Some(in_force), &mut out);
-                out.extend_from_slice(after.as_bytes());
+                out.append(after.as_bytes());
                 still(failure)
             }
             What::Native => return Err(Undecodable::Native),
@@ -256,9 +257,9 @@ impl<'a> Past<'a> {
         if let Some(failure) = failure {
             return Err(Undecodable::Still(failure));
         }
-        out.pop();
-        out.extend_from_slice(REPLAYED.as_bytes());
-        String::from_utf8(out).map_err(|error| PastError::Foreign(error.to_string()).into())
+        out.truncate(out.len() - 1);
+        out.append(REPLAYED.as_bytes());
+        String::from_utf8(out.to_vec()).map_err(|error| PastError::Foreign(error.to_string()).into())
     }
 
     fn bytes(&self) -> Result<Vec<u8>, PastError> {

@@ -7,11 +7,12 @@ use super::sink::Sink;
 use crate::block::{Checksum, Position};
 use crate::chain::Fork;
 use crate::hex;
+use crate::out::Out;
 use crate::resp::decimal;
 
 /// Writes a `fork` event; `block` is the one that follows the common block now.
 pub fn write_fork(chain: &Checksum, fork: &Fork, block: &Position, sink: &mut Sink) {
-    let mut id = Vec::new();
+    let mut id = Out::default();
     decimal(&mut id, fork.common.into());
     id.push(b':');
     hex::write_lower(&mut id, &block.id.0[..8]);
@@ -19,23 +20,23 @@ pub fn write_fork(chain: &Checksum, fork: &Fork, block: &Position, sink: &mut Si
     sink.begin(&Head::new(Kind::Fork, chain.as_bytes(), &id));
     sink.end_id();
     let out = &mut sink.out;
-    out.extend_from_slice(b"\",\"chain_id\":\"");
-    out.extend_from_slice(chain.as_bytes());
-    out.extend_from_slice(b"\",\"forked_from_block\":");
+    out.append(b"\",\"chain_id\":\"");
+    out.append(chain.as_bytes());
+    out.append(b"\",\"forked_from_block\":");
     decimal(out, fork.common.into());
-    out.extend_from_slice(b",\"new_head_block_id\":\"");
+    out.append(b",\"new_head_block_id\":\"");
     hex::write_lower(out, &block.id.0);
-    out.extend_from_slice(b"\",\"old_head_block_num\":");
+    out.append(b"\",\"old_head_block_num\":");
     decimal(out, fork.old_head.num.into());
-    out.extend_from_slice(b",\"old_head_block_id\":\"");
+    out.append(b",\"old_head_block_id\":\"");
     hex::write_lower(out, &fork.old_head.id.0);
-    out.extend_from_slice(b"\",\"removed\":[");
+    out.append(b"\",\"removed\":[");
     for (i, id) in fork.removed.iter().enumerate() {
-        out.extend_from_slice(if i == 0 { b"\"" } else { b",\"" });
+        out.append(if i == 0 { b"\"" } else { b",\"" });
         hex::write_lower(out, &id.0);
         out.push(b'"');
     }
-    out.extend_from_slice(b"]}");
+    out.append(b"]}");
     sink.end(None);
 }
 
@@ -47,20 +48,20 @@ pub fn write_block(
     previous: &Checksum,
     sink: &mut Sink,
 ) {
-    let mut id = Vec::new();
+    let mut id = Out::default();
     decimal(&mut id, position.num.into());
     id.push(b':');
     hex::write_lower(&mut id, &position.id.0[..8]);
     sink.begin(&Head::new(Kind::Block, hex::lower(&chain.0).as_bytes(), &id));
     sink.end_id();
     let out = &mut sink.out;
-    out.extend_from_slice(&block.envelope.fields);
-    out.extend_from_slice(b",\"prev_block_id\":\"");
+    out.append(&block.envelope.fields);
+    out.append(b",\"prev_block_id\":\"");
     hex::write_lower(out, &previous.0);
     write_name(out, b"\",\"producer\":\"", block.plan.header.producer);
-    out.extend_from_slice(b"\",\"actions\":");
+    out.append(b"\",\"actions\":");
     decimal(out, block.plan.counts.actions);
-    out.extend_from_slice(b",\"deltas\":");
+    out.append(b",\"deltas\":");
     decimal(out, block.plan.counts.deltas);
     out.push(b'}');
     sink.end(None);

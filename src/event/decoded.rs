@@ -5,6 +5,7 @@ use crate::abi::{self, Abi, Decoded, TypeId};
 use crate::hex;
 use crate::history::{InForce, Says, Version};
 use crate::name::Name;
+use crate::out::Out;
 use crate::resp::decimal;
 
 /// Why bytes could not be decoded.
@@ -89,9 +90,9 @@ impl Style {
         &self,
         subject: Subject<'a>,
         version: Option<&'a Version>,
-        out: &mut Vec<u8>,
+        out: &mut Out,
     ) -> Option<Failure<'a>> {
-        out.extend_from_slice(b",\"data\":");
+        out.append(b",\"data\":");
         match self.decode(subject, version, out) {
             Ok(decoded) => {
                 write_rest(subject.bytes, decoded, out);
@@ -108,9 +109,9 @@ impl Style {
         &self,
         subject: Subject<'a>,
         in_force: Option<&'a InForce>,
-        out: &mut Vec<u8>,
+        out: &mut Out,
     ) -> Option<Failure<'a>> {
-        out.extend_from_slice(b",\"value\":");
+        out.append(b",\"value\":");
         let start = out.len();
         let newest = self.decode(subject, in_force.and_then(InForce::newest), out);
         if let Ok(decoded) = newest
@@ -129,15 +130,15 @@ impl Style {
         in_force: Option<&'a InForce>,
         newest: Result<Decoded, Failure<'a>>,
         start: usize,
-        out: &mut Vec<u8>,
+        out: &mut Out,
     ) -> Option<Failure<'a>> {
         if let Some(previous) = in_force.and_then(InForce::previous) {
             let end = out.len();
             if let Ok(decoded) = self.decode(subject, Some(previous), out) {
                 if newest.is_err() || decoded.consumed == subject.bytes.len() {
-                    out.drain(start..end);
+                    out.replace(start..end, b"");
                     write_rest(subject.bytes, decoded, out);
-                    out.extend_from_slice(b",\"abi_block\":");
+                    out.append(b",\"abi_block\":");
                     decimal(out, previous.since.block.into());
                     return None;
                 }
@@ -159,7 +160,7 @@ impl Style {
         &self,
         subject: Subject<'a>,
         version: Option<&'a Version>,
-        out: &mut Vec<u8>,
+        out: &mut Out,
     ) -> Result<Decoded, Failure<'a>> {
         let Some(version) = version else {
             return Err(self.failure(
@@ -235,11 +236,11 @@ impl SubjectKind {
 
 /// Adds the bytes behind the value, and all of them where the value shows only part of them.
 #[inline]
-fn write_rest(bytes: &[u8], decoded: Decoded, out: &mut Vec<u8>) {
+fn write_rest(bytes: &[u8], decoded: Decoded, out: &mut Out) {
     if let Some(trailing) = bytes.get(decoded.consumed..)
         && !trailing.is_empty()
     {
-        out.extend_from_slice(b",\"trailing\":\"");
+        out.append(b",\"trailing\":\"");
         hex::write_lower(out, trailing);
         out.push(b'"');
     }
@@ -248,20 +249,20 @@ fn write_rest(bytes: &[u8], decoded: Decoded, out: &mut Vec<u8>) {
     }
 }
 
-fn write_raw(bytes: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b",\"raw\":\"");
+fn write_raw(bytes: &[u8], out: &mut Out) {
+    out.append(b",\"raw\":\"");
     hex::write_lower(out, bytes);
     out.push(b'"');
 }
 
 /// Writes `{}` for the value, the bytes, and why.
 #[cold]
-pub(super) fn write_failure<'a>(failure: Failure<'a>, out: &mut Vec<u8>) -> Failure<'a> {
-    out.extend_from_slice(b"{}");
+pub(super) fn write_failure<'a>(failure: Failure<'a>, out: &mut Out) -> Failure<'a> {
+    out.append(b"{}");
     write_raw(failure.raw, out);
-    out.extend_from_slice(b",\"decode_error\":{\"reason\":\"");
-    out.extend_from_slice(failure.reason.as_str().as_bytes());
-    out.extend_from_slice(b"\",\"message\":");
+    out.append(b",\"decode_error\":{\"reason\":\"");
+    out.append(failure.reason.as_str().as_bytes());
+    out.append(b"\",\"message\":");
     // Writing text to a Vec cannot fail.
     let _ = serde_json::to_writer(&mut *out, &failure.message);
     out.push(b'}');

@@ -3,6 +3,7 @@
 use crate::abi::block_timestamp;
 use crate::block::{Checksum, Position};
 use crate::hex;
+use crate::out::Out;
 use crate::resp::decimal;
 use crate::walk::Header;
 
@@ -25,7 +26,7 @@ pub enum Kind {
 pub(super) struct Head {
     pub(super) kind: Kind,
     /// `{"kind":"KIND","event_id":"CHAIN:LETTER:NUM:ID16` and what follows.
-    pub(super) json: Vec<u8>,
+    pub(super) json: Out,
     /// Where in it the event id starts.
     pub(super) id_at: usize,
 }
@@ -33,7 +34,7 @@ pub(super) struct Head {
 /// The fixed pieces of a block's events.
 pub struct Envelope {
     /// `","chain_id":…,"block_num":…,"block_time":…,"block_id":…`, from the end of the event id on.
-    pub(super) fields: Vec<u8>,
+    pub(super) fields: Out,
     /// `…:a:NUM:ID16:`
     pub(super) action: Head,
     /// `…:d:NUM:ID16:`
@@ -48,19 +49,19 @@ impl Envelope {
     /// For a block of that chain.
     pub fn new(chain: &Checksum, block: &Position, header: &Header) -> Envelope {
         let chain = hex::lower(&chain.0).into_bytes();
-        let mut number = Vec::new();
-        decimal(&mut number, block.num.into());
-        let mut fields = b"\",\"chain_id\":\"".to_vec();
-        fields.extend_from_slice(&chain);
-        fields.extend_from_slice(b"\",\"block_num\":");
-        fields.extend_from_slice(&number);
-        fields.extend_from_slice(b",\"block_time\":");
-        fields.extend_from_slice(&block_timestamp(header.slot));
-        fields.pop();
-        fields.extend_from_slice(b"Z\",\"block_id\":\"");
+        let mut fields = Out::with_room(512);
+        fields.append(b"\",\"chain_id\":\"");
+        fields.append(&chain);
+        fields.append(b"\",\"block_num\":");
+        decimal(&mut fields, block.num.into());
+        fields.append(b",\"block_time\":");
+        fields.append(&block_timestamp(header.slot));
+        fields.truncate(fields.len() - 1);
+        fields.append(b"Z\",\"block_id\":\"");
         hex::write_lower(&mut fields, &block.id.0);
         fields.push(b'"');
-        let mut id = number;
+        let mut id = Out::with_room(256);
+        decimal(&mut id, block.num.into());
         id.push(b':');
         hex::write_lower(&mut id, &block.id.0[..8]);
         id.push(b':');
@@ -119,13 +120,14 @@ impl Kind {
 impl Head {
     /// `rest` is the start of what stands behind `CHAIN:LETTER:`.
     pub(super) fn new(kind: Kind, chain: &[u8], rest: &[u8]) -> Head {
-        let mut json = b"{\"kind\":\"".to_vec();
-        json.extend_from_slice(kind.as_str().as_bytes());
-        json.extend_from_slice(b"\",\"event_id\":\"");
+        let mut json = Out::with_room(256);
+        json.append(b"{\"kind\":\"");
+        json.append(kind.as_str().as_bytes());
+        json.append(b"\",\"event_id\":\"");
         let id_at = json.len();
-        json.extend_from_slice(chain);
-        json.extend_from_slice(&[b':', kind.letter(), b':']);
-        json.extend_from_slice(rest);
+        json.append(chain);
+        json.append(&[b':', kind.letter(), b':']);
+        json.append(rest);
         Head { kind, json, id_at }
     }
 }

@@ -1,5 +1,6 @@
 //! Events of kind `native-delta`: rows of the node's own tables.
 
+use crate::out::Out;
 use sha2::{Digest, Sha256};
 
 use super::action::write_name;
@@ -21,7 +22,7 @@ impl Block {
         // The plan has read as far as the row's key.
         let Ok(variant) = cursor.varuint32() else { return };
         let body = &row.data[cursor.at()..];
-        let mut key = Vec::with_capacity(64);
+        let mut key = Out::with_room(256);
         if write_lookup_key(table, &mut cursor, &mut key).is_err() {
             return;
         }
@@ -29,20 +30,20 @@ impl Block {
 
         sink.begin(&self.envelope.native);
         let out = &mut sink.out;
-        out.extend_from_slice(table.name.as_bytes());
+        out.append(table.name.as_bytes());
         out.push(b':');
-        out.extend_from_slice(&key);
+        out.append(&key);
         write_twin(table, row, out);
         sink.end_id();
         let out = &mut sink.out;
-        out.extend_from_slice(&self.envelope.fields);
-        out.extend_from_slice(b",\"table\":\"");
-        out.extend_from_slice(table.name.as_bytes());
-        out.extend_from_slice(b"\",\"lookup_key\":\"");
-        out.extend_from_slice(&key);
-        out.extend_from_slice(b"\",\"version\":\"");
-        out.extend_from_slice(row_type.map_or(&b""[..], |row_type| row_type.version.as_bytes()));
-        out.extend_from_slice(b"\",\"data\":");
+        out.append(&self.envelope.fields);
+        out.append(b",\"table\":\"");
+        out.append(table.name.as_bytes());
+        out.append(b"\",\"lookup_key\":\"");
+        out.append(&key);
+        out.append(b"\",\"version\":\"");
+        out.append(row_type.map_or(&b""[..], |row_type| row_type.version.as_bytes()));
+        out.append(b"\",\"data\":");
         let failure = self.write_native_data(table, row_type, body, out);
         write_present(row, out);
         sink.end(failure.as_ref());
@@ -53,7 +54,7 @@ impl Block {
         table: &Table,
         row_type: Option<&'a RowType>,
         body: &'a [u8],
-        out: &mut Vec<u8>,
+        out: &mut Out,
     ) -> Option<Failure<'a>> {
         let version = row_type.map_or("", |row_type| row_type.version.as_str());
         if !self.style.code_bytes {
@@ -74,7 +75,7 @@ impl Block {
             Some(row_type) => match self.ship.abi.decode(row_type.id, body, out) {
                 Ok(decoded) if decoded.consumed == body.len() => return None,
                 Ok(decoded) => {
-                    out.extend_from_slice(b",\"trailing\":\"");
+                    out.append(b",\"trailing\":\"");
                     hex::write_lower(out, &body[decoded.consumed..]);
                     out.push(b'"');
                     return None;
@@ -102,7 +103,7 @@ impl Block {
 }
 
 /// Writes what names the row, from the fields at its start.
-fn write_lookup_key(table: &Table, cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), CursorError> {
+fn write_lookup_key(table: &Table, cursor: &mut Cursor<'_>, out: &mut Out) -> Result<(), CursorError> {
     match table.kind {
         TableKind::Names(count) => write_names(count, cursor, out)?,
         TableKind::ContractIndex | TableKind::ContractRow => {
@@ -119,15 +120,15 @@ fn write_lookup_key(table: &Table, cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -
             out.push(b':');
             let (low, high) = (cursor.u64()?, cursor.u64()?);
             let id = u128::from(high) << 64 | u128::from(low);
-            out.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+            out.append(itoa::Buffer::new().format(id).as_bytes());
         }
-        TableKind::GlobalProperty => out.extend_from_slice(b"global"),
-        TableKind::Singleton => out.extend_from_slice(table.name.as_bytes()),
+        TableKind::GlobalProperty => out.append(b"global"),
+        TableKind::Singleton => out.append(table.name.as_bytes()),
     }
     Ok(())
 }
 
-fn write_names(count: u8, cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<(), CursorError> {
+fn write_names(count: u8, cursor: &mut Cursor<'_>, out: &mut Out) -> Result<(), CursorError> {
     for i in 0..count {
         write_name(out, if i == 0 { b"" } else { b":" }, cursor.name()?);
     }
@@ -135,40 +136,40 @@ fn write_names(count: u8, cursor: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<
 }
 
 /// `account_v0` with its ABI's size and hash; false where it has not just these fields.
-fn write_account(body: &[u8], out: &mut Vec<u8>) -> Result<bool, CursorError> {
+fn write_account(body: &[u8], out: &mut Out) -> Result<bool, CursorError> {
     let mut cursor = Cursor::new(body);
     write_name(out, b"{\"name\":\"", cursor.name()?);
-    out.extend_from_slice(b"\",\"creation_date\":");
-    out.extend_from_slice(&block_timestamp(cursor.u32()?));
-    out.extend_from_slice(b",\"abi\":");
+    out.append(b"\",\"creation_date\":");
+    out.append(&block_timestamp(cursor.u32()?));
+    out.append(b",\"abi\":");
     write_size_and_hash(cursor.bytes()?, out);
     out.push(b'}');
     Ok(cursor.left() == 0)
 }
 
 /// `code_v0` with its code's size and hash; false where it has not just these fields.
-fn write_code(body: &[u8], style: Deserializer, out: &mut Vec<u8>) -> Result<bool, CursorError> {
+fn write_code(body: &[u8], style: Deserializer, out: &mut Out) -> Result<bool, CursorError> {
     let mut cursor = Cursor::new(body);
-    out.extend_from_slice(b"{\"vm_type\":");
+    out.append(b"{\"vm_type\":");
     decimal(out, cursor.u8()?.into());
-    out.extend_from_slice(b",\"vm_version\":");
+    out.append(b",\"vm_version\":");
     decimal(out, cursor.u8()?.into());
-    out.extend_from_slice(b",\"code_hash\":\"");
+    out.append(b",\"code_hash\":\"");
     let hash = cursor.take(32)?;
     match style {
         Deserializer::Wharfkit => hex::write_lower(out, hash),
         Deserializer::Compiled | Deserializer::Abieos => hex::write_upper(out, hash),
     }
-    out.extend_from_slice(b"\",\"code\":");
+    out.append(b"\",\"code\":");
     write_size_and_hash(cursor.bytes()?, out);
     out.push(b'}');
     Ok(cursor.left() == 0)
 }
 
-fn write_size_and_hash(bytes: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"size\":");
+fn write_size_and_hash(bytes: &[u8], out: &mut Out) {
+    out.append(b"{\"size\":");
     decimal(out, bytes.len() as u64);
-    out.extend_from_slice(b",\"sha256\":\"");
+    out.append(b",\"sha256\":\"");
     hex::write_lower(out, &Sha256::digest(bytes));
-    out.extend_from_slice(b"\"}");
+    out.append(b"\"}");
 }

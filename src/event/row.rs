@@ -4,6 +4,7 @@ use super::Block;
 use super::action::write_name;
 use super::decoded::{Subject, SubjectKind};
 use super::sink::Sink;
+use crate::out::Out;
 use crate::plan::{RowRun, Table, TableKind};
 use crate::resp::decimal;
 use crate::walk::{ContractRow, Row, Rows};
@@ -38,11 +39,11 @@ impl Block {
         write_twin(table, row, out);
         sink.end_id();
         let out = &mut sink.out;
-        out.extend_from_slice(&self.envelope.fields);
+        out.append(&self.envelope.fields);
         write_name(out, b",\"code\":\"", fields.code);
         write_name(out, b"\",\"scope\":\"", fields.scope);
         write_name(out, b"\",\"table\":\"", fields.table);
-        out.extend_from_slice(b"\",\"primary_key\":\"");
+        out.append(b"\",\"primary_key\":\"");
         decimal(out, fields.primary_key);
         write_name(out, b"\",\"payer\":\"", fields.payer);
         out.push(b'"');
@@ -55,16 +56,16 @@ impl Block {
 }
 
 /// Marks a row that was removed and made again in the same block.
-pub(super) fn write_twin(table: &Table, row: Row<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_twin(table: &Table, row: Row<'_>, out: &mut Out) {
     if row.present
         && !table.removed.is_empty()
         && table.kind.key(row.data).is_ok_and(|key| table.removed.contains(&key))
     {
-        out.extend_from_slice(b":1");
+        out.append(b":1");
     }
 }
 
 /// Closes the event.
-pub(super) fn write_present(row: Row<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(if row.present { b",\"present\":true}" } else { b",\"present\":false}" });
+pub(super) fn write_present(row: Row<'_>, out: &mut Out) {
+    out.append(if row.present { b",\"present\":true}" } else { b",\"present\":false}" });
 }

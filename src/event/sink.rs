@@ -1,5 +1,6 @@
 //! Where events are written to: whole XADD commands in a buffer for the socket, or JSON lines.
 
+use crate::out::Out;
 use std::ops::Range;
 
 use super::decoded::{Failure, Reason};
@@ -86,18 +87,18 @@ enum Framing {
 
 struct Stream {
     /// An XADD to the events up to the id.
-    events: Vec<u8>,
+    events: Out,
     /// An XADD to the dead letters up to the id.
-    dead: Vec<u8>,
+    dead: Out,
     /// An HINCRBY of the failure counters up to the field.
-    failures: Vec<u8>,
+    failures: Out,
     /// An EXPIRE of the failure counters.
-    expire: Vec<u8>,
+    expire: Out,
     ids: EntryIds,
     /// How many digits the length of the last event had: the next one's is likely to have as many.
     digits: usize,
     /// The dead letters, to go behind the events.
-    letters: Vec<u8>,
+    letters: Out,
     letter_commands: usize,
 }
 
@@ -118,20 +119,20 @@ impl Sink {
 
     /// Commands for Redis, behind those in `out`.
     pub fn stream(keys: &Keys, ids: EntryIds, out: Buffer) -> Sink {
-        let mut events = Vec::new();
+        let mut events = Out::default();
         resp::start(&mut events, 5);
         resp::bulk(&mut events, b"XADD");
         resp::bulk(&mut events, keys.events.as_bytes());
-        let mut dead = Vec::new();
+        let mut dead = Out::default();
         resp::start(&mut dead, 3 + 2 * LETTER_FIELDS);
         resp::bulk(&mut dead, b"XADD");
         resp::bulk(&mut dead, keys.dead_parser.as_bytes());
         let counters = keys.failures("parser");
-        let mut failures = Vec::new();
+        let mut failures = Out::default();
         resp::start(&mut failures, 4);
         resp::bulk(&mut failures, b"HINCRBY");
         resp::bulk(&mut failures, counters.as_bytes());
-        let mut expire = Vec::new();
+        let mut expire = Out::default();
         resp::start(&mut expire, 3);
         resp::bulk(&mut expire, b"EXPIRE");
         resp::bulk(&mut expire, counters.as_bytes());
@@ -143,7 +144,7 @@ impl Sink {
             expire,
             ids,
             digits: 3,
-            letters: Vec::new(),
+            letters: Out::default(),
             letter_commands: 0,
         };
         Sink::with(Framing::Stream(Box::new(stream)), out)
@@ -179,15 +180,15 @@ impl Sink {
         self.kind = head.kind;
         self.start = self.out.len();
         if let Framing::Stream(stream) = &self.framing {
-            self.out.extend_from_slice(&stream.events);
+            self.out.append(&stream.events);
             stream.ids.write(&mut self.out);
-            self.out.extend_from_slice(b"$4\r\ndata\r\n$");
-            self.out.extend_from_slice(&b"0000000000"[..stream.digits]);
-            self.out.extend_from_slice(b"\r\n");
+            self.out.append(b"$4\r\ndata\r\n$");
+            self.out.append(&b"0000000000"[..stream.digits]);
+            self.out.append(b"\r\n");
         }
         self.json = self.out.len();
         self.event_id.start = self.json + head.id_at;
-        self.out.extend_from_slice(&head.json);
+        self.out.append(&head.json);
     }
 
     /// The event's id is complete.
@@ -213,7 +214,7 @@ impl Sink {
             Framing::Lines => self.out.push(b'\n'),
             Framing::Stream(stream) => {
                 set_length(&mut self.out, self.json, &mut stream.digits);
-                self.out.extend_from_slice(b"\r\n");
+                self.out.append(b"\r\n");
                 stream.ids.advance();
                 self.written.commands += 1;
             }
@@ -237,7 +238,7 @@ impl Sink {
         }
         let (event_id, json) = (&self.out[self.event_id.clone()], &self.out[self.json..]);
         let letters = &mut stream.letters;
-        letters.extend_from_slice(&stream.dead);
+        letters.append(&stream.dead);
         stream.ids.write(letters);
         let (contract, raw) = (failure.contract.to_string(), hex::lower(failure.raw));
         let abi_block = failure.abi_block.map(|block| block.to_string()).unwrap_or_default();
@@ -256,7 +257,7 @@ impl Sink {
             resp::bulk(letters, name.as_bytes());
             resp::bulk(letters, value);
         }
-        letters.extend_from_slice(&stream.failures);
+        letters.append(&stream.failures);
         resp::bulk(letters, event_id);
         resp::bulk(letters, b"1");
         stream.letter_commands += 2;
@@ -268,8 +269,9 @@ impl Sink {
         if let Framing::Stream(stream) = &mut self.framing
             && !stream.letters.is_empty()
         {
-            self.out.append(&mut stream.letters);
-            self.out.extend_from_slice(&stream.expire);
+            self.out.append(&stream.letters);
+            stream.letters.clear();
+            self.out.append(&stream.expire);
             self.written.commands += std::mem::take(&mut stream.letter_commands) + 1;
         }
         let (bytes, written) = (std::mem::replace(&mut self.out, next), std::mem::take(&mut self.written));
@@ -290,16 +292,14 @@ const LETTERS_OF: usize = 32;
 
 /// Writes the length of the JSON behind `json` into the zeros before it, making room or closing up
 /// where it has not `digits` digits.
-fn set_length(out: &mut Vec<u8>, json: usize, digits: &mut usize) {
+fn set_length(out: &mut Out, json: usize, digits: &mut usize) {
+    let end = out.len();
     let mut buffer = itoa::Buffer::new();
-    let length = buffer.format(out.len() - json).as_bytes();
+    let length = buffer.format(end - json).as_bytes();
     let at = json - 2 - *digits;
     if length.len() != *digits {
-        let end = out.len();
         let moved = at + length.len() + 2;
-        if moved > json {
-            out.resize(end + moved - json, 0);
-        }
+        out.space(moved.saturating_sub(json));
         out.copy_within(json..end, moved);
         out.truncate(end + moved - json);
         out[moved - 2..moved].copy_from_slice(b"\r\n");
@@ -333,7 +333,7 @@ impl EntryIds {
     }
 
     #[inline]
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, out: &mut Out) {
         match self {
             EntryIds::Auto => resp::bulk(out, b"*"),
             EntryIds::Block { first, next } => {
@@ -341,11 +341,11 @@ impl EntryIds {
                 let (first, next) = (a.format(*first).as_bytes(), b.format(*next).as_bytes());
                 out.push(b'$');
                 resp::decimal(out, (first.len() + 1 + next.len()) as u64);
-                out.extend_from_slice(b"\r\n");
-                out.extend_from_slice(first);
+                out.append(b"\r\n");
+                out.append(first);
                 out.push(b'-');
-                out.extend_from_slice(next);
-                out.extend_from_slice(b"\r\n");
+                out.append(next);
+                out.append(b"\r\n");
             }
         }
     }
@@ -359,11 +359,12 @@ mod tests {
     fn the_length_before_an_event_is_right_whatever_was_guessed() {
         for (guess, length) in [(3, 5), (3, 50), (3, 500), (3, 5000), (1, 12345), (6, 7)] {
             let mut digits = guess;
-            let mut out = b"before$".to_vec();
-            out.extend_from_slice(&b"0000000000"[..guess]);
-            out.extend_from_slice(b"\r\n");
+            let mut out = Out::default();
+            out.append(b"before$");
+            out.append(&b"0000000000"[..guess]);
+            out.append(b"\r\n");
             let json = out.len();
-            out.resize(json + length, b'x');
+            out.space(length).fill(b'x');
             set_length(&mut out, json, &mut digits);
             let expected = format!("before${length}\r\n{}", "x".repeat(length));
             assert_eq!(String::from_utf8_lossy(&out), expected);

@@ -15,6 +15,7 @@ use crate::history::Version;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::name::Name;
+use crate::out::Out;
 use crate::publish::Buffers;
 use crate::publish::unit::{EntryId, Tally, Timing, Unit};
 use crate::resp;
@@ -84,7 +85,7 @@ pub struct WriterGone;
 /// Redis commands, and how many.
 #[derive(Default)]
 struct Commands {
-    bytes: Vec<u8>,
+    bytes: Out,
     count: usize,
 }
 
@@ -329,7 +330,7 @@ impl Job {
         let block: &Block = &ready.block;
         let fork = ready.fork.as_ref().filter(|_| share.part == 0).map(|(fork, _)| fork);
         let mut out = self.shared.buffers.take(share.bytes);
-        out.extend_from_slice(&share.before.bytes);
+        out.append(&share.before.bytes);
         let mut sink = Sink::stream(&self.shared.keys, share.ids, out);
         if let Some(fork) = fork {
             write_fork(&self.shared.chain_id, fork, &ready.position, &mut sink);

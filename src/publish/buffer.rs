@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::out::Out;
+
 /// No more than so many bytes are kept for later.
 const KEPT_BYTES: usize = 16 << 20;
 
@@ -19,14 +21,14 @@ pub struct Buffers(Arc<Mutex<Free>>);
 /// Buffers that nobody uses, in the order they were given back.
 #[derive(Debug, Default)]
 struct Free {
-    buffers: VecDeque<Vec<u8>>,
+    buffers: VecDeque<Out>,
     bytes: usize,
 }
 
 /// Bytes in a buffer that goes back to where it came from when it is dropped.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    bytes: Vec<u8>,
+    out: Out,
     home: Option<Buffers>,
 }
 
@@ -36,26 +38,26 @@ impl Buffers {
     /// An empty buffer with room for `need` bytes: of those that fit the one given back last, as it is likely to be in
     /// the processor's cache still.
     pub fn take(&self, need: usize) -> Buffer {
-        let fits = |buffer: &Vec<u8>| (need..=need.saturating_mul(SPARE)).contains(&buffer.capacity());
+        let fits = |buffer: &Out| (need..=need.saturating_mul(SPARE)).contains(&buffer.capacity());
         let found = {
             let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let found = free.buffers.iter().rposition(fits).and_then(|place| free.buffers.remove(place));
-            free.bytes -= found.as_ref().map_or(0, Vec::capacity);
+            free.bytes -= found.as_ref().map_or(0, Out::capacity);
             found
         };
-        let bytes = found.unwrap_or_else(|| Vec::with_capacity(need));
-        Buffer { bytes, home: Some(self.clone()) }
+        let out = found.unwrap_or_else(|| Out::with_room(need));
+        Buffer { out, home: Some(self.clone()) }
     }
 
     /// Keeps a buffer, in place of the oldest ones where there are enough.
-    fn give_back(&self, mut bytes: Vec<u8>) {
-        bytes.clear();
-        if bytes.capacity() == 0 || bytes.capacity() > KEPT_BYTES {
+    fn give_back(&self, mut out: Out) {
+        out.clear();
+        if out.capacity() == 0 || out.capacity() > KEPT_BYTES {
             return;
         }
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        free.bytes += bytes.capacity();
-        free.buffers.push_back(bytes);
+        free.bytes += out.capacity();
+        free.buffers.push_back(out);
         while free.bytes > KEPT_BYTES
             && let Some(oldest) = free.buffers.pop_front()
         {
@@ -69,34 +71,34 @@ impl Buffers {
 impl Buffer {
     /// An empty buffer from where this one came from, with room for as much.
     pub fn another(&self) -> Buffer {
-        self.home.as_ref().map(|home| home.take(self.bytes.len())).unwrap_or_default()
+        self.home.as_ref().map(|home| home.take(self.out.len())).unwrap_or_default()
     }
 }
 
 impl Deref for Buffer {
-    type Target = Vec<u8>;
+    type Target = Out;
 
-    fn deref(&self) -> &Vec<u8> {
-        &self.bytes
+    fn deref(&self) -> &Out {
+        &self.out
     }
 }
 
 impl DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+    fn deref_mut(&mut self) -> &mut Out {
+        &mut self.out
     }
 }
 
-impl From<Vec<u8>> for Buffer {
-    fn from(bytes: Vec<u8>) -> Buffer {
-        Buffer { bytes, home: None }
+impl From<Out> for Buffer {
+    fn from(out: Out) -> Buffer {
+        Buffer { out, home: None }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(home) = &self.home {
-            home.give_back(std::mem::take(&mut self.bytes));
+            home.give_back(std::mem::take(&mut self.out));
         }
     }
 }
@@ -107,7 +109,7 @@ mod tests {
 
     fn kept(buffers: &Buffers) -> usize {
         let free = buffers.0.lock().expect("no panic");
-        assert_eq!(free.bytes, free.buffers.iter().map(Vec::capacity).sum::<usize>());
+        assert_eq!(free.bytes, free.buffers.iter().map(Out::capacity).sum::<usize>());
         free.bytes
     }
 
@@ -115,7 +117,7 @@ mod tests {
     fn memory_is_used_again_by_commands_of_like_size() {
         let buffers = Buffers::default();
         let mut buffer = buffers.take(1000);
-        buffer.extend_from_slice(&[7; 1000]);
+        buffer.append(&[7; 1000]);
         let place = buffer.as_ptr();
         drop(buffer);
         assert_eq!(kept(&buffers), 1000);

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::failure::Failure;
 use super::replies::{Replies, Token, unexpected};
 use super::server::Server;
+use crate::out::Out;
 use crate::resp;
 use crate::transport::{self, Stream};
 
@@ -37,7 +38,7 @@ impl Connection {
 
     async fn login(&mut self, server: &Server, name: &str) -> Result<(), Failure> {
         let login = &server.login;
-        let mut commands = Vec::new();
+        let mut commands = Out::default();
         let mut due = 1;
         if let Some(password) = login.password() {
             match login.username() {

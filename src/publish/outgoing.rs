@@ -76,7 +76,9 @@ mod tests {
         for i in 0..100u8 {
             let piece = vec![i; usize::from(i) % 11];
             expected.extend_from_slice(&piece);
-            out.push(piece.into());
+            let mut buffer = Buffer::default();
+            buffer.append(&piece);
+            out.push(buffer);
         }
         let reader = tokio::spawn(async move {
             let mut seen = Vec::new();

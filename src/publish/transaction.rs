@@ -17,6 +17,7 @@ use super::lease::LEASE_MS;
 use super::unit::{Committed, EntryId, Tally, Unit};
 use crate::block::Position;
 use crate::keys::Keys;
+use crate::out::Out;
 use crate::resp;
 use crate::time::{iso8601, now};
 
@@ -69,7 +70,7 @@ pub(super) struct State {
 }
 
 /// Writes what stands before the units' commands: 4 commands.
-pub(super) fn begin(out: &mut Vec<u8>, keys: &Keys) {
+pub(super) fn begin(out: &mut Out, keys: &Keys) {
     resp::command(out, &[b"WATCH", keys.writer.as_bytes()]);
     resp::command(out, &[b"GET", keys.writer.as_bytes()]);
     resp::command(out, &[b"XREVRANGE", keys.events.as_bytes(), b"+", b"-", b"COUNT", b"1"]);
@@ -116,7 +117,7 @@ impl Transaction {
     }
 
     /// Writes what stands between the units' commands and EXEC, and says how many commands that is.
-    pub fn close(&mut self, out: &mut Vec<u8>, keys: &Keys, selection: &str) -> usize {
+    pub fn close(&mut self, out: &mut Out, keys: &Keys, selection: &str) -> usize {
         let mut count = 2;
         if let Some(block) = self.state.block.filter(|_| self.units > 0) {
             count += self.checkpoint(out, keys, block, selection) + self.positions(out, keys);
@@ -131,7 +132,7 @@ impl Transaction {
         count
     }
 
-    fn checkpoint(&self, out: &mut Vec<u8>, keys: &Keys, block: Position, selection: &str) -> usize {
+    fn checkpoint(&self, out: &mut Out, keys: &Keys, block: Position, selection: &str) -> usize {
         let state = &self.state;
         let sync = keys.sync.as_bytes();
         let fields = 4
@@ -165,7 +166,7 @@ impl Transaction {
         2
     }
 
-    fn positions(&self, out: &mut Vec<u8>, keys: &Keys) -> usize {
+    fn positions(&self, out: &mut Out, keys: &Keys) -> usize {
         let mut count = 0;
         let blocks = keys.blocks.as_bytes();
         let irreversible = self.state.last_irreversible;

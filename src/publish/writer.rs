@@ -34,6 +34,7 @@ use super::unit::{EntryId, StreamIds, Unit};
 use crate::block::Position;
 use crate::keys::Keys;
 use crate::monitor::Monitor;
+use crate::out::Out;
 use crate::resp;
 
 /// Units join a transaction up to so many bytes and commands. A larger unit is one of its own.
@@ -247,7 +248,7 @@ impl<'a> Writer<'a> {
         if self.due.is_empty() {
             self.moved = Instant::now();
         }
-        let mut piece = Vec::new();
+        let mut piece = Out::default();
         transaction::begin(&mut piece, &self.settings.keys);
         self.out.push(piece.into());
         self.due.extend([Due::Done, Due::Holder, Due::LastEntry { left: 1, id: None }, Due::Done]);
@@ -258,7 +259,7 @@ impl<'a> Writer<'a> {
         if self.settings.stream_ids == StreamIds::Auto {
             open.state.last_entry = self.last_entry;
         }
-        let mut piece = Vec::new();
+        let mut piece = Out::default();
         let count = open.close(&mut piece, &self.settings.keys, &self.settings.selection);
         self.out.push(piece.into());
         self.queue(count);
@@ -281,7 +282,7 @@ impl<'a> Writer<'a> {
             if !open.closed {
                 self.close(&mut open);
             }
-            let mut piece = Vec::new();
+            let mut piece = Out::default();
             resp::command(&mut piece, &[b"EXEC"]);
             self.out.push(piece.into());
             open.executed = Some(std::time::Instant::now());

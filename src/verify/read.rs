@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::Checker;
 use crate::keys::Keys;
+use crate::out::Out;
 use crate::publish::connection::Connection;
 use crate::publish::replies::Token;
 use crate::publish::{EntryId, Failure, Server};
@@ -91,7 +92,7 @@ impl Reader {
         if self.next > self.last {
             return Ok(None);
         }
-        let mut commands = Vec::new();
+        let mut commands = Out::default();
         let (key, next, last) = (self.key.as_bytes(), self.next.to_string(), self.last.to_string());
         resp::command(&mut commands, &[b"XRANGE", key, b"-", b"+", b"COUNT", b"1"]);
         let count = self.count.to_string();

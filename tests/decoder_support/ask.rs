@@ -2,6 +2,7 @@
 
 use parser::abi::{Abi, DecodeError, Decoded, Deserializer};
 use parser::name::Name;
+use parser::out::Out;
 
 use super::draft::Draft;
 
@@ -16,9 +17,9 @@ pub fn refusal(draft: &Draft) -> String {
 
 pub fn decode(abi: &Abi, kind: &str, data: &[u8]) -> Result<(String, Decoded), DecodeError> {
     let id = abi.type_named(kind).unwrap_or_else(|| panic!("no type `{kind}`"));
-    let mut out = Vec::new();
+    let mut out = Out::default();
     let decoded = abi.decode(id, data, &mut out)?;
-    Ok((String::from_utf8(out).expect("text"), decoded))
+    Ok((String::from_utf8(out.to_vec()).expect("text"), decoded))
 }
 
 pub fn text_of(abi: &Abi, kind: &str, data: &[u8]) -> String {

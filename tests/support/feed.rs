@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parser::block::{Checksum, Position};
 use parser::keys::Keys;
+use parser::out::Out;
 use parser::publish::connection::Connection;
 use parser::publish::unit::Tally;
 use parser::publish::writer::{self, Progress, Settings};
@@ -66,7 +67,7 @@ impl Feed {
         while num <= self.blocks {
             let all = Self::entries(num);
             let upto = all.min(done + PART);
-            let mut commands = Vec::new();
+            let mut commands = Out::default();
             for i in done + 1..=upto {
                 let id = EntryId { first: num.into(), second: i };
                 let text = if self.stream_ids == StreamIds::Auto { "*".to_owned() } else { id.to_string() };

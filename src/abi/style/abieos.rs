@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use super::Style;
-use crate::abi::out::Out;
-use crate::abi::{number, text, value};
+use crate::abi::{text, value};
 use crate::hex;
+use crate::number;
+use crate::out::{Out, Room};
 
 /// Byte for byte what `rs_abieos` writes: 64-bit and larger integers as strings, floats as numbers, upper-case
 /// hexadecimal digits.
@@ -31,24 +32,24 @@ impl Style for Abieos {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn string(out: &mut Out, bytes: &[u8]) -> bool {
         text::string::<Abieos>(out, bytes)
     }
 
-    #[inline]
-    fn boolean(out: &mut Out, byte: u8) {
-        text::boolean(out, byte != 0);
+    #[inline(always)]
+    fn boolean(room: &mut Room, byte: u8) {
+        text::boolean(room, byte != 0);
     }
 
-    #[inline]
-    fn int64(out: &mut Out, value: i64) {
-        number::quoted_signed(out, value);
+    #[inline(always)]
+    fn int64(room: &mut Room, value: i64) {
+        number::quoted_signed(room, value);
     }
 
-    #[inline]
-    fn uint64(out: &mut Out, value: u64) {
-        number::quoted_unsigned(out, value);
+    #[inline(always)]
+    fn uint64(room: &mut Room, value: u64) {
+        number::quoted_unsigned(room, value);
     }
 
     fn int128(out: &mut Out, value: i128) {
@@ -108,7 +109,7 @@ fn float(out: &mut Out, value: f64) {
     if whole && size < EXACT {
         return match value.to_bits() {
             0x8000_0000_0000_0000 => out.fixed(b"-0"),
-            _ => number::signed(out, value as i64),
+            _ => out.short(|room| number::signed(room, value as i64)),
         };
     }
     if !whole && size >= 1e-5 {
@@ -140,20 +141,25 @@ fn float(out: &mut Out, value: f64) {
 /// `rs_abieos`, takes the larger, zmij, which is faster, the even one.
 fn fraction(out: &mut Out, value: f64) {
     const MANTISSA: u64 = 1 << 52;
+    /// From 10⁻⁵ on, with at most 17 digits that count, and one more.
+    const MOST_DECIMALS: i64 = 5 + 17 + 1;
     let mut buffer = zmij::Buffer::new();
     let text = buffer.format_finite(value).as_bytes();
     out.append(text);
-    let decimals = text.iter().rev().take_while(|&&c| c != b'.').count();
     // An odd number divided by 2 to the power of n has n decimals, the last being 5.
     let mantissa = value.to_bits() & (MANTISSA - 1) | MANTISSA;
     let zeros = mantissa.trailing_zeros();
     let halvings = 1075 - (value.to_bits() >> 52 & 0x7ff) as i64 - i64::from(zeros);
+    if halvings > MOST_DECIMALS {
+        return;
+    }
+    let decimals = text.iter().rev().take_while(|&&c| c != b'.').count();
     if halvings == decimals as i64 + 1 {
         let exact = u128::from(mantissa >> zeros) * 5u128.pow(halvings as u32);
         if (exact / 10).is_multiple_of(2)
-            && let Some(&even) = text.last()
+            && let Some(last) = out.last_mut()
         {
-            out.put(out.len() - 1, even + 1);
+            *last += 1;
         }
     }
 }

@@ -7,7 +7,7 @@ mod wharfkit;
 pub(super) use abieos::Abieos;
 pub(super) use wharfkit::Wharfkit;
 
-use super::out::Out;
+use crate::out::{Out, Room};
 
 /// The styles, to be chosen when an ABI is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,13 +35,13 @@ pub(super) trait Style {
     fn string(out: &mut Out, bytes: &[u8]) -> bool;
 
     /// Appends a `bool`.
-    fn boolean(out: &mut Out, byte: u8);
+    fn boolean(room: &mut Room, byte: u8);
 
     /// Appends an `int64`.
-    fn int64(out: &mut Out, value: i64);
+    fn int64(room: &mut Room, value: i64);
 
     /// Appends a `uint64`.
-    fn uint64(out: &mut Out, value: u64);
+    fn uint64(room: &mut Room, value: u64);
 
     /// Appends an `int128`.
     fn int128(out: &mut Out, value: i128);

@@ -7,9 +7,10 @@
 use std::io::Write;
 
 use super::Style;
-use crate::abi::out::Out;
-use crate::abi::{number, text, value};
+use crate::abi::{text, value};
 use crate::hex;
+use crate::number;
+use crate::out::{Out, Room};
 
 /// Integers of up to 32 bits as numbers, whatever their type, larger ones as strings; floats as strings; lower-case
 /// hexadecimal digits.
@@ -47,34 +48,34 @@ impl Style for Wharfkit {
         text::string::<Wharfkit>(out, bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes))
     }
 
-    fn boolean(out: &mut Out, byte: u8) {
-        text::boolean(out, byte == 1);
+    fn boolean(room: &mut Room, byte: u8) {
+        text::boolean(room, byte == 1);
     }
 
-    fn int64(out: &mut Out, value: i64) {
+    fn int64(room: &mut Room, value: i64) {
         match value.unsigned_abs() >> 32 {
-            0 => number::signed(out, value),
-            _ => number::quoted_signed(out, value),
+            0 => number::signed(room, value),
+            _ => number::quoted_signed(room, value),
         }
     }
 
-    fn uint64(out: &mut Out, value: u64) {
+    fn uint64(room: &mut Room, value: u64) {
         match value >> 32 {
-            0 => number::unsigned(out, value),
-            _ => number::quoted_unsigned(out, value),
+            0 => number::unsigned(room, value),
+            _ => number::quoted_unsigned(room, value),
         }
     }
 
     fn int128(out: &mut Out, value: i128) {
         match i64::try_from(value) {
-            Ok(value) => Wharfkit::int64(out, value),
+            Ok(value) => out.short(|room| Wharfkit::int64(room, value)),
             Err(_) => number::quoted_large(out, value),
         }
     }
 
     fn uint128(out: &mut Out, value: u128) {
         match u64::try_from(value) {
-            Ok(value) => Wharfkit::uint64(out, value),
+            Ok(value) => out.short(|room| Wharfkit::uint64(room, value)),
             Err(_) => number::quoted_large(out, value),
         }
     }
@@ -129,7 +130,7 @@ impl Style for Wharfkit {
 
     fn float128(out: &mut Out, bytes: &[u8; 16]) {
         out.fixed(b"\"0x");
-        text::hex_digits::<false>(out.space(32), bytes);
+        hex::write_lower(out, bytes);
         out.push(b'"');
     }
 

@@ -1,6 +1,6 @@
-//! JSON text of integers, which both styles write alike.
+//! Decimal digits of integers.
 
-use super::out::Out;
+use crate::out::{Out, Room};
 
 /// Decimal digits, two at a time.
 static PAIRS: [[u8; 2]; 100] = {
@@ -15,19 +15,22 @@ static PAIRS: [[u8; 2]; 100] = {
 
 /// The two last decimal digits of `value`.
 #[inline]
-pub(super) fn two_digits(value: u32) -> [u8; 2] {
+pub(crate) fn two_digits(value: u32) -> [u8; 2] {
     PAIRS[(value % 100) as usize]
 }
 
 /// Values below this have at most eight digits.
 const EIGHT: u64 = 100_000_000;
 
+/// Values below this have at most sixteen digits.
+pub(crate) const SIXTEEN: u64 = EIGHT * EIGHT;
+
 /// Eight zeros as text.
 const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 
 /// The eight decimal digits of a value below 10⁸, one a byte, the first in the lowest: halved into four, two and one
 /// digits at once. The divisions are multiplications that are exact in their range.
-#[inline]
+#[inline(always)]
 fn eight_digits(value: u64) -> u64 {
     let (high, low) = (value / 10_000, value % 10_000);
     let fours = high | (low << 32);
@@ -38,59 +41,73 @@ fn eight_digits(value: u64) -> u64 {
 }
 
 /// Appends the last `count` digits of a value below 10⁸, at most eight.
-#[inline]
-pub(super) fn last_digits(out: &mut Out, value: u64, count: usize) {
+#[inline(always)]
+pub(crate) fn last_digits(out: &mut Out, value: u64, count: usize) {
     let text = (eight_digits(value) | ZEROS) >> (8 * (8 - count));
     out.chunk(&text.to_le_bytes(), count);
 }
 
+/// The sixteen decimal digits of a value below 10¹⁶ as text, the first in the lowest place, and how many zeros it
+/// begins with; the last digit counts even so.
+#[inline(always)]
+pub(crate) fn sixteen_digits(value: u64) -> (u128, usize) {
+    let (high, low) = (eight_digits(value / EIGHT), eight_digits(value % EIGHT));
+    let zeros = match high {
+        0 => 64 + (low | 1 << 56).trailing_zeros(),
+        _ => high.trailing_zeros(),
+    };
+    (u128::from(high | ZEROS) | u128::from(low | ZEROS) << 64, zeros as usize / 8)
+}
+
+/// Appends a value below 10⁸.
+#[inline(always)]
+fn first_digits(room: &mut Room, value: u64) {
+    let digits = eight_digits(value);
+    // How many zeros it begins with; the last digit counts even so.
+    let zeros = (digits | 1 << 56).trailing_zeros() & !7;
+    room.chunk(&((digits | ZEROS) >> zeros).to_le_bytes(), 8 - zeros as usize / 8);
+}
+
 /// Appends an integer. Digits go from registers to the output: what is put together in memory from small pieces and
 /// read as a large one is waited for.
-#[inline]
-pub(super) fn unsigned(out: &mut Out, value: u64) {
-    let mut first = |value: u64| {
-        let digits = eight_digits(value);
-        // How many zeros it begins with; the last digit counts even so.
-        let zeros = (digits | 1 << 56).trailing_zeros() & !7;
-        out.chunk(&((digits | ZEROS) >> zeros).to_le_bytes(), 8 - zeros as usize / 8);
-    };
+#[inline(always)]
+pub(crate) fn unsigned(room: &mut Room, value: u64) {
     if value < EIGHT {
-        first(value);
-    } else if value < EIGHT * EIGHT {
-        first(value / EIGHT);
-        last_digits(out, value % EIGHT, 8);
+        first_digits(room, value);
+    } else if value < SIXTEEN {
+        let (text, zeros) = sixteen_digits(value);
+        room.chunk(&(text >> (8 * zeros)).to_le_bytes(), 16 - zeros);
     } else {
-        first(value / EIGHT / EIGHT);
-        last_digits(out, value / EIGHT % EIGHT, 8);
-        last_digits(out, value % EIGHT, 8);
+        first_digits(room, value / SIXTEEN);
+        room.fixed(&sixteen_digits(value % SIXTEEN).0.to_le_bytes());
     }
 }
 
 /// Appends an integer.
-#[inline]
-pub(super) fn signed(out: &mut Out, value: i64) {
-    out.chunk(b"-", usize::from(value < 0));
-    unsigned(out, value.unsigned_abs());
+#[inline(always)]
+pub(crate) fn signed(room: &mut Room, value: i64) {
+    room.chunk(b"-", usize::from(value < 0));
+    unsigned(room, value.unsigned_abs());
 }
 
 /// Appends an integer as a JSON string: what a double cannot hold.
-#[inline]
-pub(super) fn quoted_unsigned(out: &mut Out, value: u64) {
-    out.push(b'"');
-    unsigned(out, value);
-    out.push(b'"');
+#[inline(always)]
+pub(crate) fn quoted_unsigned(room: &mut Room, value: u64) {
+    room.push(b'"');
+    unsigned(room, value);
+    room.push(b'"');
 }
 
 /// Appends an integer as a JSON string.
-#[inline]
-pub(super) fn quoted_signed(out: &mut Out, value: i64) {
-    out.push(b'"');
-    signed(out, value);
-    out.push(b'"');
+#[inline(always)]
+pub(crate) fn quoted_signed(room: &mut Room, value: i64) {
+    room.push(b'"');
+    signed(room, value);
+    room.push(b'"');
 }
 
 /// Appends an integer of 128 bits as a JSON string.
-pub(super) fn quoted_large(out: &mut Out, value: impl itoa::Integer) {
+pub(crate) fn quoted_large(out: &mut Out, value: impl itoa::Integer) {
     out.push(b'"');
     out.append(itoa::Buffer::new().format(value).as_bytes());
     out.push(b'"');
@@ -113,14 +130,14 @@ static BYTES: [([u8; 4], u8); 256] = {
 };
 
 /// Appends a number of eight bits.
-#[inline]
-pub(super) fn byte(out: &mut Out, value: u8) {
+#[inline(always)]
+pub(crate) fn byte(room: &mut Room, value: u8) {
     let (text, length) = &BYTES[usize::from(value)];
-    out.chunk(text, usize::from(length - 1));
+    room.chunk(text, usize::from(length - 1));
 }
 
 /// Appends numbers of eight bits with commas between them.
-pub(super) fn bytes(out: &mut Out, values: &[u8]) {
+pub(crate) fn bytes(out: &mut Out, values: &[u8]) {
     for &value in values {
         let (text, length) = &BYTES[usize::from(value)];
         out.chunk(text, usize::from(*length));
@@ -151,22 +168,28 @@ mod tests {
                 [10u64.pow(digits), 10u64.pow(digits) - 1, 10u64.pow(digits).wrapping_mul(7), u64::MAX]
             {
                 let signed_value = value as i64;
-                assert_eq!(Out::text(|out| unsigned(out, value)), format!("{value}"));
-                assert_eq!(Out::text(|out| quoted_unsigned(out, value)), format!("\"{value}\""));
-                assert_eq!(Out::text(|out| signed(out, signed_value)), format!("{signed_value}"));
+                assert_eq!(Out::text(|out| out.short(|room| unsigned(room, value))), format!("{value}"));
                 assert_eq!(
-                    Out::text(|out| quoted_signed(out, -signed_value)),
+                    Out::text(|out| out.short(|room| quoted_unsigned(room, value))),
+                    format!("\"{value}\"")
+                );
+                assert_eq!(
+                    Out::text(|out| out.short(|room| signed(room, signed_value))),
+                    format!("{signed_value}")
+                );
+                assert_eq!(
+                    Out::text(|out| out.short(|room| quoted_signed(room, -signed_value))),
                     format!("\"{}\"", -signed_value)
                 );
             }
         }
-        assert_eq!(Out::text(|out| signed(out, i64::MIN)), "-9223372036854775808");
+        assert_eq!(Out::text(|out| out.short(|room| signed(room, i64::MIN))), "-9223372036854775808");
         assert_eq!(
             Out::text(|out| quoted_large(out, i128::MIN)),
             "\"-170141183460469231731687303715884105728\""
         );
         for value in 0..=255u8 {
-            assert_eq!(Out::text(|out| byte(out, value)), value.to_string());
+            assert_eq!(Out::text(|out| out.short(|room| byte(room, value))), value.to_string());
         }
         assert_eq!(Out::text(|out| bytes(out, &[0, 10, 255, 9])), "0,10,255,9");
         assert_eq!(Out::text(|out| bytes(out, &[])), "");
