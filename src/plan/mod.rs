@@ -38,9 +38,9 @@ pub struct Selection {
     pub part_bytes: usize,
 }
 
-/// A block with more bytes of data than this, and 256 for each event, is published in parts: what makes transactions of about 2 MB, which Redis still
-/// carries out at the cost of small ones. See docs/performance.md.
-const PART_BYTES: usize = 512 << 10;
+/// A block with more bytes of data than this, and 256 for each event, is published in parts: what makes transactions of
+/// about 1.5 MB, which Redis carries out at the cost of small ones. See docs/performance.md.
+const PART_BYTES: usize = 384 << 10;
 
 impl Default for Selection {
     /// All kinds but `block`, notifications folded.
