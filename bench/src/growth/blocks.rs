@@ -46,7 +46,7 @@ pub(super) fn measure(bench: &Bench, section: &mut Section, directory: &Path) ->
         let recording = record(&empty, &bench.program, node.url(), &bench.keys, &settings(), to)?;
         sizes.push(Size { actions, node, recording, turns: Turns::default() });
     }
-    for turn in 1..=bench.pick(2, 5) {
+    for turn in 1..=bench.pick(2, 4) {
         eprintln!("  turn {turn}");
         // There and back, so that no size comes behind the same one each time.
         sizes.reverse();

@@ -15,6 +15,9 @@ use crate::workload::{Bench, record};
 
 const LENGTHS: [u64; 3] = [10_000, 100_000, 1_000_000];
 
+/// Adds entries under block 1.
+const FILL: &str = "for i = ARGV[1], ARGV[2] do redis.call('XADD', KEYS[1], '1-' .. i, 'data', '{}') end";
+
 /// In a block.
 const ACTIONS: usize = 100;
 
@@ -31,7 +34,7 @@ pub(super) fn measure(bench: &Bench, section: &mut Section, directory: &Path) ->
     let recording = record(&short, &bench.program, node.url(), &bench.keys, &settings(), beyond)?;
     drop(short);
     let mut lengths = LENGTHS.map(|entries| (entries, Turns::default()));
-    for turn in 1..=bench.pick(2, 5) {
+    for turn in 1..=bench.pick(2, 4) {
         eprintln!("  long streams, turn {turn}");
         // There and back, so that no length comes behind the same one each time.
         lengths.reverse();
@@ -97,11 +100,8 @@ fn begin_behind(bench: &Bench, entries: u64) -> Result<Redis> {
     let mut connection = redis.connect()?;
     let (keys, block) = (&bench.keys, made::position(1));
     for from in (1..=entries).step_by(10_000) {
-        let mut pipe = redis::pipe();
-        for second in from..(from + 10_000).min(entries + 1) {
-            pipe.cmd("XADD").arg(&keys.events).arg(format!("1-{second}")).arg(("data", "{}")).ignore();
-        }
-        pipe.exec(&mut connection)?;
+        let to = entries.min(from + 9_999);
+        redis::cmd("EVAL").arg(FILL).arg((1, &keys.events, from, to)).exec(&mut connection)?;
     }
     let abi = Version::new(Since { block: 1, sequence: Since::BEFORE }, &bench.abi(made::CONTRACT)?);
     redis::pipe()
