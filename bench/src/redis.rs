@@ -20,6 +20,8 @@ pub enum Fsync {
     EverySecond,
     /// Before every reply.
     Always,
+    /// Not by Redis: when the kernel likes.
+    Never,
 }
 
 /// Killed when dropped.
@@ -38,6 +40,7 @@ impl Fsync {
         match self {
             Fsync::EverySecond => "everysec",
             Fsync::Always => "always",
+            Fsync::Never => "no",
         }
     }
 }

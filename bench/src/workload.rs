@@ -144,18 +144,26 @@ impl Bench {
         let node = self.node()?;
         let to = self.last_block() + BEYOND;
         let settings = Settings { ids, ..Settings::default() };
-        let recording = Rc::new(record(&self.program, node.url(), &self.keys, &settings, to)?);
+        let redis = Redis::start(Fsync::EverySecond)?;
+        let recording = record(&redis, &self.program, node.url(), &self.keys, &settings, to)?;
+        let recording = Rc::new(recording);
         self.recordings.insert(ids, recording.clone());
         Ok(recording)
     }
 }
 
-/// Records the commands that a parser writes up to block `to`.
-pub fn record(program: &Path, node: &str, keys: &Keys, settings: &Settings, to: u32) -> Result<Recording> {
-    let redis = Redis::start(Fsync::EverySecond)?;
+/// Records the commands that a parser writes into a Redis up to block `to`.
+pub fn record(
+    redis: &Redis,
+    program: &Path,
+    node: &str,
+    keys: &Keys,
+    settings: &Settings,
+    to: u32,
+) -> Result<Recording> {
     let relay = Relay::start(redis.port())?;
-    let mut parser = Program::start(program, node, &redis, relay.port(), keys, settings)?;
-    parser.reach(&redis, to, |_| Ok(()))?;
+    let mut parser = Program::start(program, node, redis, relay.port(), keys, settings)?;
+    parser.reach(redis, to, |_| Ok(()))?;
     drop(parser);
     relay.recording()
 }
