@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut, Range};
 #[derive(Debug, Default)]
 pub struct Out {
     /// What was written, and behind it room, zeros or what was written there before.
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     /// How much was written.
     len: usize,
 }
@@ -31,7 +31,7 @@ impl Out {
     /// Nothing, with room for so many bytes.
     pub fn with_room(len: usize) -> Out {
         // Zeros that come from the system cost nothing until they are written to.
-        Out { bytes: vec![0; len].into(), len: 0 }
+        Out { bytes: vec![0; len], len: 0 }
     }
 
     /// How many bytes there are in all, written or not.
@@ -148,9 +148,9 @@ impl Out {
 
 #[cold]
 #[inline(never)]
-fn grown(bytes: Box<[u8]>, written: usize, more: usize) -> Box<[u8]> {
+fn grown(bytes: Vec<u8>, written: usize, more: usize) -> Vec<u8> {
     let least = written + more;
-    let mut grown: Box<[u8]> = vec![0; least + least.max(1024) / 2].into();
+    let mut grown = vec![0; least + least.max(1024) / 2];
     grown[..written].copy_from_slice(&bytes[..written]);
     grown
 }

@@ -179,7 +179,9 @@ impl Monitor {
                 let waited = handed_over.duration_since(timing.queued).saturating_sub(timing.decoding);
                 self.metrics.stages.observe(Stage::Decode, timing.decoding);
                 self.metrics.stages.observe(Stage::Wait, waited);
-                self.metrics.processing.observe(now.duration_since(timing.received).as_secs_f64());
+            }
+            if let Some(received) = tally.received {
+                self.metrics.processing.observe(now.duration_since(received).as_secs_f64());
             }
             if tally.block_time_ms > 0 {
                 self.published_ms.store(tally.block_time_ms, Relaxed);

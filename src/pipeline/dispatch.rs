@@ -372,6 +372,7 @@ impl Job {
                     counts: written.counts,
                     letters: chunk.letters,
                     block_time_ms: block.plan.header.time_ms(),
+                    received: None,
                     timing: None,
                     waiting: Some(self.shared.monitor.metrics.decoded.join()),
                 },
@@ -380,7 +381,8 @@ impl Job {
         if let Some(unit) = units.last_mut() {
             unit.permit = Some(permit);
             let decoding = begun.elapsed();
-            unit.tally.timing = Some(Timing { received: share.received, queued, decoding });
+            unit.tally.timing = Some(Timing { queued, decoding });
+            unit.tally.received = share.last.then_some(share.received);
         }
         units
     }

@@ -54,6 +54,8 @@ pub struct Tally {
     pub letters: Letters,
     /// The time in its block's header, in milliseconds since 1970.
     pub block_time_ms: u64,
+    /// When its block came, if that is whole with it.
+    pub received: Option<Instant>,
     /// How long it took so far.
     pub timing: Option<Timing>,
     /// Counted among those that wait for the writer.
@@ -76,8 +78,6 @@ pub struct Committed {
 /// When a unit was where.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// Its block was received.
-    pub received: Instant,
     /// It was handed to the decoding threads.
     pub queued: Instant,
     /// How long it was in one of them.
