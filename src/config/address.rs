@@ -95,6 +95,12 @@ impl ServerUrl {
         Ok(ServerUrl { shown: parts.shown(url), text: url.text.clone() })
     }
 
+    /// Whether both name the same, however they are written (`ws://a` and `ws://A:80/`).
+    pub(super) fn is_same(&self, other: &ServerUrl) -> bool {
+        let normal = |url: &ServerUrl| url::Url::parse(&url.text);
+        self == other || normal(self).is_ok_and(|url| normal(other) == Ok(url))
+    }
+
     /// The whole URL, password included: for connecting, never for a person to read (that is what
     /// [`Display`](fmt::Display) is for).
     pub fn as_str(&self) -> &str {

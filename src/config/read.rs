@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use tracing::level_filters::LevelFilter;
 
-use super::address::{self, Secret};
+use super::address::{self, Secret, ServerUrl};
 use super::error::ConfigError;
 use super::place::{self, Place};
 use super::substitution::Environment;
@@ -256,7 +256,15 @@ fn ship(top: &Place<'_>) -> Option<Ship> {
             item.problem("is empty");
         }
     }
-    let urls: Vec<_> = items.iter().filter_map(|item| item.url(address::SHIP)).collect();
+    let mut urls: Vec<ServerUrl> = Vec::new();
+    for item in &items {
+        let Some(url) = item.url(address::SHIP) else { continue };
+        // What is the same twice would be counted as two nodes to turn to.
+        if urls.iter().any(|other| other.is_same(&url)) {
+            item.problem(format!("`{url}` is given twice: each node is named once"));
+        }
+        urls.push(url);
+    }
     let timeout = top.at("ship.timeoutMs").millis().unwrap_or(Duration::from_secs(10));
     let silence = top.at("ship.silenceSeconds").seconds().unwrap_or(Duration::from_secs(30));
     if silence.is_zero() {

@@ -20,6 +20,7 @@ use crate::monitor::Monitor;
 use crate::publish::Failure;
 use crate::publish::writer::Progress;
 use crate::ship::connection::{Acks, Connection, Frame};
+use crate::ship::endpoint::Endpoint;
 use crate::ship::node::{Node, NodeError};
 use crate::ship::start::{StartError, check_next, check_start, first_available};
 use crate::state::State;
@@ -98,7 +99,7 @@ pub struct Feed<'a> {
     /// Blocks published when this began.
     pub blocks_before: u64,
     /// Endpoints found useless since the last block.
-    pub useless: HashSet<String>,
+    pub useless: HashSet<Endpoint>,
 }
 
 // === impl Feed ===
@@ -124,7 +125,7 @@ impl Feed<'_> {
                     tokio::time::sleep(self.gaps.next_wait().unwrap_or_default()).await;
                 }
                 Err(Lost::Unusable(error)) => {
-                    self.useless.insert(endpoint.to_string());
+                    self.useless.insert(endpoint.clone());
                     if self.useless.len() >= self.node.options().endpoints.len() {
                         self.wait_for_another_fork(error).await?;
                     } else {

@@ -9,7 +9,7 @@ use url::Url;
 use crate::transport::Target;
 
 /// A node's address. Shown without what follows a `?`, as keys of hosted nodes are put there.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     url: Url,
     target: Target,

@@ -97,6 +97,30 @@ fn values_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn a_node_named_twice_is_refused_without_its_key() {
+    let urls = |urls: &str| parse(&format!("ship:\n  url:\n{urls}redis: {{url: redis://h}}\n"));
+    for (yaml, line) in [
+        (
+            "  - ws://a:8080\n  - ws://b\n  - ws://a:8080\n",
+            "line 5: ship.url[2]: `ws://a:8080` is given twice",
+        ),
+        ("  - ws://a\n  - ws://A:80/\n", "line 4: ship.url[1]: `ws://A:80/` is given twice"),
+        ("  - ws+unix:///run/a\n  - ws+unix:///run/a\n", "line 4: ship.url[1]: `ws+unix:///run/a` is given"),
+        (
+            "  - wss://a?key=${REDIS_PASSWORD}\n  - wss://a?key=${REDIS_PASSWORD}\n",
+            "line 4: ship.url[1]: `wss://a?key=***` is given twice",
+        ),
+    ] {
+        let error = urls(yaml).expect_err(yaml);
+        assert!(error.contains(line), "{yaml}: {error}");
+    }
+    // Other keys, paths or schemes are other nodes.
+    let config =
+        urls("  - wss://a?key=${REDIS_PASSWORD}\n  - wss://a?key=${NODE}\n  - ws://a\n  - ws://a/b\n");
+    assert_eq!(config.expect("valid").ship.url.len(), 4);
+}
+
+#[test]
 fn a_name_with_bad_characters_is_told_with_key_name_and_character() {
     for (more, parts) in [
         (
@@ -141,8 +165,8 @@ fn yaml_that_could_do_harm_is_refused() {
     }
     assert!(parse(&bomb).is_err_and(|error| error.contains("more than 100000 values")));
     // An ordinary alias is fine.
-    let yaml = "ship: {url: [&n ws://n, *n]}\nredis: {url: redis://h}\n";
-    assert_eq!(parse(yaml).expect("valid").ship.url.len(), 2);
+    let config = with("reconnect: {backoffSeconds: [&n 5, *n]}").expect("valid");
+    assert_eq!(config.reconnect.backoff.len(), 2);
 }
 
 #[test]
