@@ -71,6 +71,9 @@ pub const KEYS: &[&str] = &[
     "noSignalHandlers",
 ];
 
+/// Blocks held back are kept in memory.
+const MOST_CONFIRMATIONS: u64 = 1000;
+
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
@@ -186,6 +189,9 @@ fn sections(top: &Place<'_>, folder: &Path) -> Option<Config> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = top.at("workerPool.maxThreads").number(1..=1024).and_then(|n| usize::try_from(n).ok());
 
+    let confirmations = top.at("confirmations").number(0..=MOST_CONFIRMATIONS);
+    let confirmations = confirmations.and_then(|blocks| u32::try_from(blocks).ok()).unwrap_or(0);
+
     let ship = ship(top);
     let redis = redis(top);
     Some(Config {
@@ -194,7 +200,7 @@ fn sections(top: &Place<'_>, folder: &Path) -> Option<Config> {
         start_block: top.at("startBlock").parsed(),
         stop_block: top.at("stopBlock").number32(1),
         irreversible_only: top.at("irreversibleOnly").bool().unwrap_or(false),
-        confirmations: top.at("confirmations").number32(0).unwrap_or(0),
+        confirmations,
         publish: publish(top, as_parser2),
         filters: filters::read(top),
         stream_ids: stream_ids.unwrap_or(if as_parser2 { StreamIds::Auto } else { StreamIds::Block }),
@@ -369,6 +375,13 @@ fn check(top: &Place<'_>, config: &Config) {
         top.at("deserializer").problem(format!(
             "`abieos` writes `json: abieos` only, and {by} asks for the other style: leave `deserializer` away, \
              or set `json: abieos`"
+        ));
+    }
+    if let (Some(StartBlock::Number(start)), Some(stop)) = (config.start_block, config.stop_block)
+        && start > stop
+    {
+        top.at("startBlock").problem(format!(
+            "reading would begin with block {start}, which is above the last block to publish ({stop})"
         ));
     }
     if config.max_message_bytes > usize::MAX as u64 {

@@ -69,6 +69,11 @@ json: ${MISSING}
 fn values_that_do_not_fit_are_refused() {
     for (more, parts) in [
         ("confirmations: many", &["line 3: confirmations: `many` is not a whole number from 0 to"][..]),
+        ("confirmations: 1001", &["line 3: confirmations: `1001` is not a whole number from 0 to 1000"]),
+        (
+            "stopBlock: 9\nstartBlock: 10",
+            &["line 4: startBlock: reading would begin with block 10", "above the last block to publish (9)"],
+        ),
         ("maxMessagesInFlight: 0", &["maxMessagesInFlight: `0` is not a whole number from 1"]),
         ("maxMessageBytes: 1000", &["is not a whole number from 1048576"]),
         ("irreversibleOnly: yes", &["`yes` is not one of `true`, `false`"]),
@@ -91,6 +96,8 @@ fn values_that_do_not_fit_are_refused() {
     ] {
         assert_refused(more, parts);
     }
+    let config = with("startBlock: 9\nstopBlock: 9\nconfirmations: 1000").expect("one block, held back long");
+    assert_eq!(config.confirmations, 1000);
     let error = parse("ship: {url: []}\nredis: {url: 'redis://h', namespace: 'a:b'}").expect_err("wrong");
     assert!(error.contains("ship.url: at least one URL"), "{error}");
     assert!(error.contains("redis.namespace: must not"), "{error}");
