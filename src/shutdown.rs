@@ -6,6 +6,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use crate::logging;
+
 /// Tells whether the program was asked to stop. Clones all tell the same.
 #[derive(Debug, Clone)]
 pub struct Shutdown(watch::Receiver<bool>);
@@ -36,10 +38,11 @@ impl Shutdown {
                 }
             };
             let signal = next().await;
-            info!(signal, "stopping: what is in flight is finished first");
             stop.stop();
+            info!(signal, "stopping: what is in flight is finished first");
             let signal = next().await;
             warn!(signal, "ending at once");
+            logging::flush();
             std::process::exit(1);
         });
         Ok(shutdown)

@@ -1,6 +1,9 @@
 //! Log lines, as a process of its own writes them to stderr.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use parser::config::Logger;
 use parser::logging;
@@ -13,7 +16,8 @@ const CHILD: &str = "PARSER_TEST_CHILD";
 fn child() {
     let Ok(style) = std::env::var(CHILD) else { return };
     let level = if style == "silent" { LevelFilter::OFF } else { LevelFilter::INFO };
-    let start = if style == "flood" { logging::start_for_long } else { logging::start };
+    let long = style == "flood" || style == "unread";
+    let start = if long { logging::start_for_long } else { logging::start };
     if let Err(error) = start(Logger { level, pretty: style == "pretty" }) {
         eprintln!("{error}");
         return;
@@ -28,6 +32,14 @@ fn child() {
         }
         logging::end();
     }
+    if style == "unread" {
+        for block in 0..5000 {
+            // Errors are never held back.
+            tracing::error!(target: "parser::node", block, "{}", "a long line ".repeat(20));
+        }
+        println!("through");
+    }
+    logging::flush();
 }
 
 fn logged(style: &str, rust_log: Option<&str>) -> String {
@@ -61,6 +73,35 @@ fn the_same_a_thousand_times_is_counted() {
     let last: serde_json::Value = serde_json::from_str(said[20]).expect("JSON");
     assert_eq!((&last["message"], &last["times"]), (&"lines of this kind were left out".into(), &980.into()));
     assert_eq!(last["line"], "an ABI was set that this history has not seen");
+}
+
+/// A log driver that hangs, a terminal that is held: the program goes on, and ends.
+#[test]
+fn whoever_does_not_read_holds_nothing_up() {
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "child", "--nocapture"])
+        .env(CHILD, "unread")
+        .env_remove("RUST_LOG")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let stdout = BufReader::new(child.stdout.take().expect("stdout"));
+    let (said, through) = mpsc::channel();
+    std::thread::spawn(move || {
+        let found = stdout.lines().map_while(Result::ok).filter(|line| line.contains("through")).count() == 1;
+        let _ = said.send(found);
+    });
+    let through = through.recv_timeout(Duration::from_secs(60));
+    if through.is_err() {
+        let _ = child.kill();
+    }
+    assert_eq!(through, Ok(true));
+    assert!(child.wait().expect("it ends").success());
+    let mut stderr = String::new();
+    child.stderr.take().expect("stderr").read_to_string(&mut stderr).expect("text");
+    let lines = stderr.lines().count();
+    assert!((100..5000).contains(&lines), "{lines}");
 }
 
 #[test]

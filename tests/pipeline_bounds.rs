@@ -237,6 +237,44 @@ async fn a_redis_that_lost_everything_is_not_begun_anew_in_silence() {
     parser.stopped().await;
 }
 
+/// What a standby has seen of the other's work it knows, even where it is quicker than the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_is_noticed_by_a_standby_whoever_writes_next() {
+    let blocks: Vec<_> = (1..=9).map(|num| block(num, 0)).collect();
+    let node = serve(&capture(&blocks), ServeOptions::default()).await;
+    let redis = TestRedis::start().await;
+    let first = Parser::start(&config(&[node.url()], &redis, "startBlock: 1\nstopBlock: 9"), &[]);
+    assert_eq!(first.ended().await.0, Some(0));
+    let start = || Parser::start(&config(&[node.url()], &redis, ""), &[]);
+    let mut writes = start();
+    writes.says("reading blocks").await;
+    let mut stands_by = start();
+    stands_by.says("holds the lease").await;
+    let client = &mut redis.client().await;
+    ::redis::cmd("FLUSHALL").exec_async(client).await.expect("FLUSHALL");
+    for parser in [stands_by, writes] {
+        let (status, said) = parser.ended().await;
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains("block 9 (") && said.contains("Redis has no checkpoint any more"), "{said}");
+    }
+    let anew: bool = ::redis::cmd("EXISTS").arg(keys(&CHAIN).sync).query_async(client).await.expect("EXISTS");
+    assert!(!anew, "nobody begins with the node's newest block");
+
+    // Another one, elsewhere, that knew nothing of it has begun anew.
+    let again = config(&[node.url()], &redis, "startBlock: 1\nstopBlock: 9");
+    let first = Parser::start(&again, &["--start-block", "1"]);
+    assert_eq!(first.ended().await.0, Some(0));
+    let keys = keys(&CHAIN);
+    let lease = (&keys.writer, "elsewhere/boot:1:0123456789abcdef", "PX", 100_000);
+    ::redis::cmd("SET").arg(lease).exec_async(client).await.expect("SET");
+    let mut stands_by = start();
+    stands_by.says("holds the lease").await;
+    ::redis::cmd("HSET").arg((&keys.sync, "first_block", 30)).exec_async(client).await.expect("HSET");
+    let (status, said) = stands_by.ended().await;
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("begun anew with block 30"), "{said}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_is_noticed_also_by_a_parser_that_has_published_nothing_itself() {
     let blocks: Vec<_> = (1..=9).map(|num| block(num, 0)).collect();

@@ -26,7 +26,7 @@ async fn run(client: &mut MultiplexedConnection, command: &str) -> redis::Value 
 
 async fn begin(redis: &TestRedis, feed: &Feed) -> Result<(), Failure> {
     let lease = Lease::new(&feed.keys);
-    publish::begin(&redis.server(), &feed.keys, &CHAIN, feed.stream_ids, &lease, |_| {}).await.map(drop)
+    publish::begin(&redis.server(), &feed.keys, &CHAIN, feed.stream_ids, &lease, |_| Ok(())).await.map(drop)
 }
 
 /// Checks that beginning is refused for the reasons given and leaves Redis as it was.
@@ -126,7 +126,7 @@ async fn a_namespace_of_another_chain_is_refused() {
     let client = &mut redis.client().await;
     let before = run(client, "DEBUG DIGEST").await;
     let failure =
-        publish::begin(&redis.server(), &keys, &other, StreamIds::Block, &lease, |_| {}).await.err();
+        publish::begin(&redis.server(), &keys, &other, StreamIds::Block, &lease, |_| Ok(())).await.err();
     let Some(Failure::Unfit(message)) = failure else { panic!("not refused: {failure:?}") };
     for part in [CHAIN.to_string(), other.to_string(), "redis.namespace".to_owned()] {
         assert!(message.contains(&part), "{message}");
@@ -162,14 +162,17 @@ async fn the_lease_is_stood_by_for_until_it_is_free() {
 
     let (told, mut holders) = tokio::sync::mpsc::unbounded_channel();
     let server = redis.server();
-    let (waiting, server_too) = (second.clone(), server.clone());
-    let standby = tokio::spawn(async move {
-        waiting.acquire(&server_too, |holder| told.send(holder.to_owned()).unwrap()).await
-    });
-    assert_eq!(holders.recv().await.as_deref(), Some(first.token()));
-    first.release(&server).await.unwrap();
-    standby.await.unwrap().unwrap();
-    assert_eq!(holders.recv().await, None, "told once");
+    let held_by = async |_: &mut _, holder: &str| {
+        told.send(holder.to_owned()).unwrap();
+        Ok(())
+    };
+    let releases = async {
+        assert_eq!(holders.recv().await.as_deref(), Some(first.token()));
+        first.release(&server).await
+    };
+    let (taken, released) = tokio::join!(second.acquire(&server, held_by), releases);
+    taken.unwrap();
+    released.unwrap();
     assert_eq!(first.try_take(client).await.unwrap().as_deref(), Some(second.token()));
 }
 
@@ -248,7 +251,7 @@ async fn passwords_users_databases_and_unix_sockets() {
     let keys = Keys::new("test", &CHAIN, "");
     let server = Server::new(&with_user, None).unwrap();
     let lease = Lease::new(&keys);
-    let begun = publish::begin(&server, &keys, &CHAIN, StreamIds::Block, &lease, |_| {}).await;
+    let begun = publish::begin(&server, &keys, &CHAIN, StreamIds::Block, &lease, |_| Ok(())).await;
     let (checkpoint, connection) = begun.unwrap();
     let (_sender, mut units) = tokio::sync::mpsc::channel(1);
     let (progress, _) = tokio::sync::watch::channel(Default::default());

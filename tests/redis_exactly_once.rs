@@ -77,7 +77,9 @@ async fn start_through(
     lease: &Lease,
 ) -> (JoinHandle<Result<(), Failure>>, watch::Receiver<Progress>) {
     let (checkpoint, _) =
-        publish::begin(&redis.server(), &feed.keys, &CHAIN, feed.stream_ids, lease, |_| {}).await.unwrap();
+        publish::begin(&redis.server(), &feed.keys, &CHAIN, feed.stream_ids, lease, |_| Ok(()))
+            .await
+            .unwrap();
     let through = Server::new(&proxy.url(), None).unwrap();
     let connection = Connection::open(&through, "held").await.unwrap();
     let (sender, mut receiver) = mpsc::channel(1000);
@@ -130,7 +132,9 @@ async fn a_writer_that_was_held_up_commits_nothing_once_the_lease_was_taken() {
                 first.abort();
                 assert!(first.await.is_err(), "it was under way");
                 let (checkpoint, connection) =
-                    publish::begin(&redis.server(), &feed.keys, &CHAIN, ids, &lease, |_| {}).await.unwrap();
+                    publish::begin(&redis.server(), &feed.keys, &CHAIN, ids, &lease, |_| Ok(()))
+                        .await
+                        .unwrap();
                 proxy.release();
                 // All it had sent is carried out when Redis has closed its connection.
                 let list = || redis::cmd("CLIENT").arg("LIST").to_owned();
@@ -160,7 +164,9 @@ async fn a_stopped_and_continued_redis_loses_nothing() {
     let feed = Feed::new(StreamIds::Block, 60);
     let lease = Lease::new(&feed.keys);
     let (checkpoint, _) =
-        publish::begin(&redis.server(), &feed.keys, &CHAIN, feed.stream_ids, &lease, |_| {}).await.unwrap();
+        publish::begin(&redis.server(), &feed.keys, &CHAIN, feed.stream_ids, &lease, |_| Ok(()))
+            .await
+            .unwrap();
     let connection = Connection::open(&through, "parser-writer").await.unwrap();
     proxy.hold(Way::Down, 400);
     let (sender, mut receiver) = mpsc::channel(1000);
@@ -287,7 +293,9 @@ async fn a_redis_that_became_a_replica_is_waited_for() {
     let lease = Lease::new(&feed.keys);
     let client = &mut redis.client().await;
     let (checkpoint, connection) =
-        publish::begin(&redis.server(), &feed.keys, &CHAIN, feed.stream_ids, &lease, |_| {}).await.unwrap();
+        publish::begin(&redis.server(), &feed.keys, &CHAIN, feed.stream_ids, &lease, |_| Ok(()))
+            .await
+            .unwrap();
     let (sender, mut receiver) = mpsc::channel(1000);
     let (progress, mut seen) = watch::channel(Progress::default());
     let settings = feed.settings(&lease);

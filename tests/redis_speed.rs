@@ -61,7 +61,7 @@ async fn transactions(keys: &Keys) -> (Duration, u64) {
     let redis = TestRedis::start().await;
     let lease = Lease::new(keys);
     let (checkpoint, connection) =
-        publish::begin(&redis.server(), keys, &CHAIN, StreamIds::Block, &lease, |_| {}).await.unwrap();
+        publish::begin(&redis.server(), keys, &CHAIN, StreamIds::Block, &lease, |_| Ok(())).await.unwrap();
     let settings = Settings {
         keys: keys.clone(),
         token: lease.token().to_owned(),

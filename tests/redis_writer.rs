@@ -73,7 +73,7 @@ impl Run {
     async fn start(redis: &TestRedis, pause_at: Option<u64>) -> Run {
         let lease = Lease::new(&keys());
         let (checkpoint, connection) =
-            publish::begin(&redis.server(), &keys(), &CHAIN, StreamIds::Block, &lease, |_| {})
+            publish::begin(&redis.server(), &keys(), &CHAIN, StreamIds::Block, &lease, |_| Ok(()))
                 .await
                 .expect("it can begin");
         let settings = Settings {

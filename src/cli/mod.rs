@@ -134,9 +134,12 @@ pub fn main() -> ExitCode {
         Command::ReplayDeadLetter(args) => dead_letters::replay_dead_letter(args),
         Command::Verify(args) => verify::run(&args),
     };
-    let Err(error) = ended else { return ExitCode::SUCCESS };
-    let status = exit_status(&error);
-    logging::final_error(&format!("{error:#}"), status);
+    let status = ended.err().map_or(0, |error| {
+        let status = exit_status(&error);
+        logging::final_error(&format!("{error:#}"), status);
+        status
+    });
+    logging::flush();
     ExitCode::from(status)
 }
 

@@ -173,7 +173,12 @@ impl Sink {
     /// Starts an event.
     #[inline]
     pub(super) fn begin(&mut self, head: &Head) {
-        if self.out.len() > CHUNK_BYTES && matches!(self.framing, Framing::Stream(_)) {
+        // Not between what goes before a block's events and the first of them: where that is a fork's, what the fork undoes
+        // would be committed without it.
+        if self.written.entries > 0
+            && self.out.len() > CHUNK_BYTES
+            && matches!(self.framing, Framing::Stream(_))
+        {
             let next = self.out.another();
             self.cut(next);
         }
@@ -370,5 +375,19 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&out), expected);
             assert_eq!(digits, length.to_string().len());
         }
+    }
+
+    #[test]
+    fn the_first_event_stays_with_what_goes_before_it() {
+        let keys = Keys::new("ns", &crate::block::Checksum([1; 32]), "");
+        let mut before = Buffer::default();
+        before.space(CHUNK_BYTES + 1);
+        let mut sink = Sink::stream(&keys, EntryIds::Block { first: 7, next: 1 }, before);
+        for kind in [Kind::Fork, Kind::Action, Kind::Action] {
+            sink.begin(&Head::new(kind, b"chain", b"7"));
+            sink.end(None);
+        }
+        let entries: Vec<u64> = sink.finish().iter().map(|chunk| chunk.written.entries).collect();
+        assert_eq!(entries, [1, 2]);
     }
 }

@@ -3,24 +3,43 @@
 mod flood;
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use indicatif::ProgressBar;
 use tracing::level_filters::LevelFilter;
+use tracing::warn;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::{ConfigError, Logger};
 
-/// Starts logging for a program that runs for long: [`start`], and what is said again and again is counted.
+/// Lines that wait for a reader of stderr that is slow; what comes beyond them is lost.
+const WAITING_LINES: usize = 1000;
+
+/// Starts logging for a program that runs for long: [`start`], what is said again and again is counted, and whoever
+/// reads stderr and stops to (a log driver that hangs, a terminal that is held) holds nothing up. Call [`flush`] at the end.
 pub fn start_for_long(logger: Logger) -> Result<(), ConfigError> {
     flood::keep_back();
-    start(logger)
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(WAITING_LINES)
+        .thread_name("log")
+        .finish(Stderr);
+    let _ = LOST.set(writer.error_counter());
+    *WRITING.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard);
+    start_with(logger, BoxMakeWriter::new(writer))
 }
 
 /// Starts logging. `RUST_LOG`, if set, goes before the configured level.
 pub fn start(logger: Logger) -> Result<(), ConfigError> {
+    start_with(logger, BoxMakeWriter::new(|| Stderr))
+}
+
+fn start_with(logger: Logger, writer: BoxMakeWriter) -> Result<(), ConfigError> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(directives) if !directives.is_empty() => EnvFilter::try_new(&directives)
             .map_err(|error| ConfigError::new(format!("RUST_LOG: `{directives}`: {error}")))?,
@@ -35,7 +54,7 @@ pub fn start(logger: Logger) -> Result<(), ConfigError> {
             .parse()
             .map_err(|error| ConfigError::new(format!("logger.level: {error}")))?,
     );
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| Stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let lines = if logger.pretty {
         lines.with_ansi(io::stderr().is_terminal()).with_target(false).boxed()
     } else {
@@ -53,9 +72,26 @@ pub fn start(logger: Logger) -> Result<(), ConfigError> {
 /// Set once lines of JSON are written.
 static JSON: OnceLock<()> = OnceLock::new();
 
+/// The thread that writes the lines.
+static WRITING: Mutex<Option<WorkerGuard>> = Mutex::new(None);
+
+/// How many lines were lost, and of how many that was said.
+static LOST: OnceLock<ErrorCounter> = OnceLock::new();
+static LOST_SAID: AtomicUsize = AtomicUsize::new(0);
+
 /// Says how often lines of one kind were left out, in the minutes that are over: to be called now and then.
 pub fn now_and_then() {
     flood::say_left_out(false);
+    let lost = LOST.get().map_or(0, ErrorCounter::dropped_lines);
+    let said = LOST_SAID.swap(lost, Relaxed);
+    if lost > said {
+        warn!(lines = lost - said, "log lines were lost: nobody read stderr in time");
+    }
+}
+
+/// Waits until all lines are written, for a second at most. None is written after it.
+pub fn flush() {
+    drop(WRITING.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 /// The same for all that were left out: nothing will be logged any more but the end.

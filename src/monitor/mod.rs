@@ -15,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 
 use crate::block::Checksum;
 use crate::config::{Config, WhenFull};
@@ -221,6 +222,7 @@ impl Monitor {
     /// published; what is being waited for is said in any case.
     pub async fn watch(&self, periodic: bool) {
         let mut ticks = tokio::time::interval(Duration::from_millis(500));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut count = 0u64;
         loop {
             ticks.tick().await;

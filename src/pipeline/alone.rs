@@ -88,8 +88,10 @@ impl Alone {
     async fn publish(&self, mut requests: Requests) -> Result<std::convert::Infallible, Failure> {
         let server = &self.settings.server;
         let (checkpoint, connection) =
-            startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, |_| ())
-                .await?;
+            startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, |_| {
+                Ok(())
+            })
+            .await?;
         if let (Some(block), Some(_)) = (checkpoint.block, checkpoint.part) {
             return Err(Failure::Fatal(format!(
                 "block {} is published only in part, and nothing may come between its events: start the parser, which \

@@ -30,7 +30,7 @@ use crate::history::{History, Store, edits};
 use crate::keys::Keys;
 use crate::monitor::Monitor;
 use crate::publish::writer::{self, Progress};
-use crate::publish::{Buffers, Checkpoint, Failure, Lease, Server, StreamIds, Unit, checks, startup};
+use crate::publish::{Buffers, Checkpoint, Failure, Lease, Met, Server, StreamIds, Unit, checks, startup};
 use crate::ship::connection::Connection;
 use crate::ship::node::{ExpectedChain, Node};
 use crate::shutdown::Shutdown;
@@ -218,9 +218,27 @@ impl Pipeline<'_> {
         let found = checks::look(&mut control, &self.keys, self.settings.stream_cap).await?;
         self.said.say(&found);
         self.monitor.metrics.set_checks(&found);
-        let held_by = |holder: &str| self.monitor.set(State::Standby, format!("{holder} holds the lease"));
-        startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, held_by)
-            .await
+        let (mut known, mut standing_by) = (self.known(), false);
+        let met = |met: Met<'_>| match met {
+            Met::Holder(holder) => {
+                standing_by = true;
+                self.monitor.set(State::Standby, format!("{holder} holds the lease"));
+                Ok(())
+            }
+            Met::Checkpoint(checkpoint) => {
+                // Without another parser it is looked at once the lease is held.
+                if standing_by {
+                    resume::is_kept(known, checkpoint)?;
+                }
+                known = checkpoint.block.or(known);
+                Ok(())
+            }
+        };
+        let begun =
+            startup::begin(server, &self.keys, &self.chain_id, self.settings.stream_ids, &self.lease, met)
+                .await;
+        self.found = known;
+        begun
     }
 
     async fn publish(

@@ -3,10 +3,16 @@
 use tracing::warn;
 
 use super::Pipeline;
+use crate::block::Position;
 use crate::publish::{Checkpoint, Failure, Server};
 use crate::state::Report;
 
 impl Pipeline<'_> {
+    /// The newest block known to have been published, by this process or, as it saw, by another.
+    pub(super) fn known(&self) -> Option<Position> {
+        self.monitor.published().block.or(self.found)
+    }
+
     /// Whether it can go on behind that checkpoint, or begin where there is none.
     pub(super) async fn check(&self, checkpoint: &Checkpoint, server: &Server) -> Result<(), Failure> {
         match checkpoint.block {
@@ -17,12 +23,8 @@ impl Pipeline<'_> {
 
     /// Whether it may begin without a checkpoint: only where there has never been one, or somebody says with which block.
     async fn may_begin(&self, server: &Server) -> Result<(), Failure> {
-        if let Some(block) = self.monitor.published().block.or(self.found) {
-            return Err(Failure::Unfit(format!(
-                "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
-                 (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
-                 or start again with the block to begin with (`--start-block`)"
-            )));
+        if let Some(block) = self.known() {
+            return Err(gone(block));
         }
         if self.config.start_block.is_some() {
             return Ok(());
@@ -46,6 +48,10 @@ impl Pipeline<'_> {
 
     /// Says what Redis has lost; an error where a block published in part cannot be completed.
     fn can_go_on_behind(&self, checkpoint: &Checkpoint) -> Result<(), Failure> {
+        if let Err(lost) = is_kept(self.known(), checkpoint) {
+            // To stop would not close the gap.
+            warn!("{lost}");
+        }
         self.what_is_lost_comes_again(checkpoint);
         self.fork_positions_are_there(checkpoint);
         let mark = self.settings.selection_mark();
@@ -63,7 +69,7 @@ impl Pipeline<'_> {
     }
 
     fn what_is_lost_comes_again(&self, checkpoint: &Checkpoint) {
-        let published = self.monitor.published().block.or(self.found);
+        let published = self.known();
         if let (Some(block), Some(found)) = (published, checkpoint.block)
             && found.num < block.num
         {
@@ -90,4 +96,26 @@ impl Pipeline<'_> {
             );
         }
     }
+}
+
+/// While another parser writes: whether what was published is still there. One that began anew after a loss, knowing
+/// nothing of it, has left a gap.
+pub(super) fn is_kept(known: Option<Position>, checkpoint: &Checkpoint) -> Result<(), Failure> {
+    match (known, checkpoint.block, checkpoint.first_block) {
+        (Some(block), None, _) => Err(gone(block)),
+        (Some(block), Some(_), Some(first)) if first > block.num => Err(Failure::Unfit(format!(
+            "block {block} was published, but another parser has begun anew with block {first}: Redis' data was lost or removed \
+             in between, and the stream has a gap. Stop that parser, and restore Redis' data, or remove it and start \
+             again with the block to begin with (`--start-block`)"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn gone(block: Position) -> Failure {
+    Failure::Unfit(format!(
+        "block {block} was published, but Redis has no checkpoint any more: its data was lost or removed \
+         (FLUSHALL, or a restart without persistence). Beginning anew would leave a gap: restore Redis' data, \
+         or start again with the block to begin with (`--start-block`)"
+    ))
 }

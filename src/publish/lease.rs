@@ -52,18 +52,21 @@ impl Lease {
         &self.token
     }
 
-    /// Takes the lease, standing by as long as another parser holds it. `held_by` is told the holder, once for each.
-    pub async fn acquire(&self, server: &Server, mut held_by: impl FnMut(&str)) -> Result<(), Failure> {
+    /// Takes the lease, standing by as long as another parser holds it. `held_by` is told the holder each time it is
+    /// looked for, and may give up.
+    pub async fn acquire(
+        &self,
+        server: &Server,
+        mut held_by: impl AsyncFnMut(&mut MultiplexedConnection, &str) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let mut connection = server.connect_control().await?;
-        let mut told: Option<String> = None;
+        let mut stood_by = false;
         while let Some(holder) = self.try_take(&mut connection).await? {
-            if told.as_deref() != Some(holder.as_str()) {
-                held_by(&holder);
-                told = Some(holder);
-            }
+            held_by(&mut connection, &holder).await?;
+            stood_by = true;
             tokio::time::sleep(POLL).await;
         }
-        if told.is_some() {
+        if stood_by {
             info!(key = self.key, "the other parser has stopped: writing here now");
         }
         Ok(())

@@ -24,5 +24,5 @@ pub use checkpoint::Checkpoint;
 pub use failure::Failure;
 pub use lease::Lease;
 pub use server::Server;
-pub use startup::begin;
+pub use startup::{Met, begin};
 pub use unit::{EntryId, StreamIds, Unit};

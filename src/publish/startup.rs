@@ -16,21 +16,41 @@ use crate::block::Checksum;
 use crate::keys::Keys;
 use crate::stream;
 
-/// Takes the lease (standing by while another parser has it: `held_by` is told its token), and gives the checkpoint
+/// What is met before the lease is taken.
+#[derive(Debug)]
+pub enum Met<'a> {
+    /// A parser that holds it: its token.
+    Holder(&'a str),
+    /// The checkpoint as it is now: at first, and again and again while standing by.
+    Checkpoint(&'a Checkpoint),
+}
+
+/// Takes the lease, standing by while another parser has it, and gives the checkpoint
 /// and a connection for [`super::writer::run`]. Start the writer at once, also where the first unit will take a
-/// while: it keeps the lease. Nothing is written if what lies in Redis does not fit ([`Failure::Unfit`]).
+/// while: it keeps the lease. Nothing is written if what lies in Redis does not fit ([`Failure::Unfit`]), or if `met`
+/// says that it goes no further.
 pub async fn begin(
     server: &Server,
     keys: &Keys,
     chain_id: &Checksum,
     stream_ids: StreamIds,
     lease: &Lease,
-    held_by: impl FnMut(&str),
+    mut met: impl FnMut(Met<'_>) -> Result<(), Failure>,
 ) -> Result<(Checkpoint, Connection), Failure> {
     // Looked at before the lease is touched, so that nothing is written where it does not fit; and again under
     // the lease, as another parser may have been writing until then.
-    look(&mut server.connect_control().await?, keys).await?.check(keys, chain_id, stream_ids)?;
-    lease.acquire(server, held_by).await?;
+    let found = look(&mut server.connect_control().await?, keys).await?;
+    found.check(keys, chain_id, stream_ids)?;
+    met(Met::Checkpoint(&found.checkpoint))?;
+    let mut told: Option<String> = None;
+    let standing_by = async |connection: &mut MultiplexedConnection, holder: &str| {
+        if told.as_deref() != Some(holder) {
+            met(Met::Holder(holder))?;
+            told = Some(holder.to_owned());
+        }
+        met(Met::Checkpoint(&Checkpoint::load(connection, keys).await?))
+    };
+    lease.acquire(server, standing_by).await?;
     let begun = async {
         let mut control = server.connect_control().await?;
         let found = look(&mut control, keys).await?;

@@ -110,7 +110,7 @@ impl Feed {
     /// Publishes from the checkpoint to the end, or until something fails.
     pub async fn publish(&self, server: &Server, lease: &Lease) -> Result<(), Failure> {
         let (checkpoint, connection) =
-            publish::begin(server, &self.keys, &CHAIN, self.stream_ids, lease, |_| {}).await?;
+            publish::begin(server, &self.keys, &CHAIN, self.stream_ids, lease, |_| Ok(())).await?;
         self.publish_from(checkpoint, connection, lease).await
     }
 
