@@ -12,15 +12,28 @@ use axum::extract::State as Shared;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::Listener;
 use axum::{Json, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tracing::info;
 
 use crate::config::Config;
 use crate::metrics::CONTENT_TYPE;
 use crate::monitor::Monitor;
 use page::Page;
+
+/// Connections answered at once; others wait. Without a bound whoever reaches the port could use up the process' file
+/// descriptors, and the parser could connect to its node no more.
+const CONNECTIONS: usize = 64;
+
+/// A connection, with its one request and answer, is given up after that.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(5);
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -74,13 +87,32 @@ impl Servers {
     }
 
     /// Answers until dropped.
-    pub fn start(self, monitor: &Arc<Monitor>, lag_threshold: Duration) -> JoinSet<io::Result<()>> {
+    pub fn start(self, monitor: &Arc<Monitor>, lag_threshold: Duration) -> JoinSet<()> {
         let context = Context { monitor: monitor.clone(), lag_threshold, page: Arc::new(Page::new()) };
         let mut running = JoinSet::new();
         for (listener, content) in self.0 {
-            running.spawn(axum::serve(listener, content.routes(context.clone())).into_future());
+            running.spawn(serve(listener, content.routes(context.clone())));
         }
         running
+    }
+}
+
+/// Answers, for ever.
+async fn serve(mut listener: TcpListener, routes: Router) {
+    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    // They end with this.
+    let mut connections = JoinSet::new();
+    while let Ok(permit) = free.clone().acquire_owned().await {
+        let (stream, _) = Listener::accept(&mut listener).await;
+        while connections.try_join_next().is_some() {}
+        let service = TowerToHyperService::new(routes.clone());
+        connections.spawn(async move {
+            let answered =
+                http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+            // Who is too slow, or leaves, is not waited for.
+            let _ = timeout(CONNECTION_LIMIT, answered).await;
+            drop(permit);
+        });
     }
 }
 

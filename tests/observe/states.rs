@@ -32,6 +32,29 @@ fn fresh(nums: std::ops::RangeInclusive<u32>) -> parser::capture::file::Capture 
     capture
 }
 
+/// More of them than there are file descriptors for would else keep the parser from its node and Redis.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_say_nothing_are_ended_and_bounded() {
+    let stage = Stage::new(&fresh(1..=3)).await;
+    let port = free_port();
+    let mut parser = stage.parser(&served(port));
+    stage.done(&mut parser).await;
+    let mut silent = Vec::new();
+    for _ in 0..150 {
+        silent.push(tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("the backlog takes it"));
+    }
+    let open = || {
+        let all = std::fs::read_dir(format!("/proc/{}/fd", parser.pid())).expect("its files");
+        all.count()
+    };
+    let most = open();
+    assert!(most < 130, "{most}");
+    // Its turn comes.
+    let (status, health) = get(port, "/health").await.expect("an answer");
+    assert_eq!(status, 200, "{health}");
+    drop(silent);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn live_at_the_head_then_waiting_for_redis_and_back() {
     let mut stage = Stage::new(&fresh(1..=20)).await;
