@@ -20,7 +20,7 @@ pub(crate) fn two_digits(value: u32) -> [u8; 2] {
 }
 
 /// Values below this have at most eight digits.
-const EIGHT: u64 = 100_000_000;
+pub(crate) const EIGHT: u64 = 100_000_000;
 
 /// Values below this have at most sixteen digits.
 pub(crate) const SIXTEEN: u64 = EIGHT * EIGHT;

@@ -19,7 +19,10 @@ pub struct Out {
 /// longer than [`ROOM`], each taken as long as it can be; what would be beyond is not written.
 pub struct Room<'a> {
     bytes: &'a mut [u8; ROOM],
+    /// How much of it was written.
     len: usize,
+    /// How much was written in all before.
+    before: &'a mut usize,
 }
 
 /// Enough for a field's name and any number, name or short text.
@@ -63,16 +66,10 @@ impl Out {
         }
     }
 
-    /// Appends bytes of known number.
-    #[inline(always)]
-    pub fn fixed<const N: usize>(&mut self, bytes: &[u8; N]) {
-        self.chunk(bytes, N);
-    }
-
     /// Appends a byte.
     #[inline(always)]
     pub fn push(&mut self, byte: u8) {
-        self.fixed(&[byte]);
+        self.append(&[byte]);
     }
 
     /// Appends bytes.
@@ -92,23 +89,16 @@ impl Out {
         &mut self.bytes[from..from + len]
     }
 
-    /// Room for short pieces. They count once [`Out::advance`] is told how long they are.
+    /// Room for short pieces. They count with [`Room::end`].
     #[inline(always)]
     pub fn room(&mut self) -> Room<'_> {
         if self.bytes.len() < self.len || self.bytes.len() - self.len < ROOM {
             self.grow(ROOM);
         }
         match self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut()) {
-            Some(bytes) => Room { bytes, len: 0 },
+            Some(bytes) => Room { bytes, len: 0, before: &mut self.len },
             None => unreachable!("there is room now"),
         }
-    }
-
-    /// So many bytes that were written into the room count.
-    #[inline(always)]
-    pub fn advance(&mut self, len: usize) {
-        debug_assert!(len <= ROOM);
-        self.len += len;
     }
 
     /// Appends short pieces.
@@ -116,8 +106,7 @@ impl Out {
     pub fn short<R>(&mut self, write: impl FnOnce(&mut Room<'_>) -> R) -> R {
         let mut room = self.room();
         let result = write(&mut room);
-        let len = room.written();
-        self.advance(len);
+        room.end();
         result
     }
 
@@ -195,10 +184,10 @@ impl Out {
 // === impl Room ===
 
 impl Room<'_> {
-    /// How much was written.
+    /// What was written counts.
     #[inline(always)]
-    pub fn written(&self) -> usize {
-        self.len
+    pub fn end(self) {
+        *self.before += self.len;
     }
 
     /// Appends the first `len` bytes of `chunk`.
@@ -267,7 +256,7 @@ mod tests {
             out.lend(|out| out.push(b'!'));
             assert_eq!((&out[..7], out.len()), (&b"aBC-xyz"[..], 2007));
             out.truncate(7);
-            out.fixed(b"end");
+            out.append(b"end");
             assert_eq!(&out[..], b"aBC-xyzend");
             out.clear();
             assert!(out.is_empty() && out.capacity() >= 2007);

@@ -14,17 +14,17 @@ pub fn transfer(data: &[u8], out: &mut Out) -> bool {
         u64::from_le_bytes(bytes)
     };
     let Some(memo) = text(rest) else { return false };
-    out.fixed(b"{\"from\":\"");
+    out.append(b"{\"from\":\"");
     name(word(0), out);
-    out.fixed(b"\",\"to\":\"");
+    out.append(b"\",\"to\":\"");
     name(word(8), out);
-    out.fixed(b"\",\"quantity\":\"");
+    out.append(b"\",\"quantity\":\"");
     if !asset(word(16) as i64, word(24), out) {
         return false;
     }
-    out.fixed(b"\",\"memo\":\"");
+    out.append(b"\",\"memo\":\"");
     out.append(memo);
-    out.fixed(b"\"}");
+    out.append(b"\"}");
     true
 }
 

@@ -26,8 +26,7 @@ pub(super) fn field<S: Style>(
             let bytes = input.u128()?;
             let (amount, symbol) = (bytes as i64, (bytes >> 64) as u64);
             if !value::short_asset(&mut room, amount, symbol) {
-                let written = room.written();
-                out.advance(written);
+                room.end();
                 *repaired |= out.lend(|out| value::asset::<S>(out, amount, symbol));
                 return Ok(());
             }
@@ -35,8 +34,7 @@ pub(super) fn field<S: Style>(
         Builtin::String => {
             let bytes = input.bytes()?;
             if !text::short_string(&mut room, bytes) {
-                let written = room.written();
-                out.advance(written);
+                room.end();
                 *repaired |= out.lend(|out| S::string(out, bytes));
                 return Ok(());
             }
@@ -57,13 +55,11 @@ pub(super) fn field<S: Style>(
             number::signed(&mut room, ((bits >> 1) as i32 ^ -((bits & 1) as i32)).into());
         }
         _ => {
-            let written = room.written();
-            out.advance(written);
+            room.end();
             return lend(input, out, |input, out| long::<S>(field.builtin, input, out, repaired));
         }
     }
-    let written = room.written();
-    out.advance(written);
+    room.end();
     Ok(())
 }
 

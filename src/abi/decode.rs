@@ -214,7 +214,7 @@ impl<S: Style> Run<'_, S> {
                 if input.u8()? != 0 {
                     return Ok(Some(inner));
                 }
-                out.fixed(b"null");
+                out.append(b"null");
             }
             Node::Array(item) => {
                 let count = input.varuint32()?;
@@ -261,7 +261,7 @@ impl<S: Style> Run<'_, S> {
             if field.extension && input.is_empty() {
                 if let Some(missing) = S::MISSING {
                     self.program.write(field.key, out);
-                    out.fixed(missing);
+                    out.append(missing);
                     continue;
                 }
                 if extensions {

@@ -51,9 +51,9 @@ fn read<const SIZE: usize>(
     };
     let key = input.array::<SIZE>()?;
     out.push(b'"');
-    out.fixed(prefix);
+    out.append(prefix);
     out.push(b'_');
-    out.fixed(kind);
+    out.append(kind);
     out.push(b'_');
     if kind == b"WA" {
         let mut body = key.to_vec();

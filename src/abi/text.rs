@@ -160,7 +160,7 @@ fn escaped_text<S: Style>(out: &mut Out, mut text: &[u8]) {
     while let Some((eight, rest)) = text.split_first_chunk::<8>() {
         match first_special(*eight) {
             None => {
-                out.fixed(eight);
+                out.append(eight);
                 text = rest;
             }
             Some(at) => {

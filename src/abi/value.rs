@@ -3,7 +3,7 @@
 
 use super::style::Style;
 use super::text;
-use crate::number;
+use crate::number::{self, EIGHT};
 use crate::out::{Out, Room};
 
 /// Seconds from 1970 to 2000, where block timestamps begin.
@@ -152,7 +152,6 @@ static POWERS: [u64; 20] = {
 
 /// Appends units of 10 to the power of minus `precision`.
 fn fraction(out: &mut Out, units: u64, precision: u32) {
-    const EIGHT: u64 = 100_000_000;
     if precision == 0 {
         return out.short(|room| number::unsigned(room, units));
     }

@@ -54,7 +54,7 @@ impl Pipeline<'_> {
         }
         self.what_is_lost_comes_again(checkpoint);
         self.fork_positions_are_there(checkpoint);
-        let mark = self.settings.selection_mark();
+        let mark = self.settings.selection.mark();
         match (checkpoint.block, checkpoint.part) {
             (Some(block), Some(part)) if checkpoint.part_selection != Some(mark) => {
                 Err(Failure::Unfit(format!(

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::RunError;
@@ -12,7 +11,6 @@ use crate::abi::Deserializer;
 use crate::chain_api::ChainApi;
 use crate::config::{self, AbiFallback, Config, WhenFull};
 use crate::event::Style;
-use crate::hex;
 use crate::history::{Fallback, Override, Says, Since, Version};
 use crate::keys::Keys;
 use crate::monitor::Monitor;
@@ -98,34 +96,18 @@ impl Settings {
         }
     }
 
-    /// What tells selections apart: entries of a block counted by one mean nothing to another.
-    pub fn selection_mark(&self) -> String {
-        mark(&self.selection)
-    }
-
     /// How the writer works.
     pub fn writer(&self, keys: &Keys, lease: &Lease, monitor: Arc<Monitor>) -> writer::Settings {
         writer::Settings {
             keys: keys.clone(),
             token: lease.token().to_owned(),
             stream_ids: self.stream_ids,
-            selection: self.selection_mark(),
+            selection: self.selection.mark(),
             pause_at: self.pause_at,
             reply_limit: REPLY_LIMIT,
             monitor,
         }
     }
-}
-
-/// What decides a block's events and their order, and nothing else: where its parts end does not. The text is kept in
-/// Redis as its hash, for the next version too.
-fn mark(selection: &Selection) -> String {
-    let Selection { actions, notifications, deltas, native_deltas, blocks, filter, part_bytes: _ } =
-        selection;
-    // Names and flags: there is always JSON of them.
-    let text = serde_json::to_vec(&(actions, notifications, deltas, native_deltas, blocks, filter))
-        .unwrap_or_default();
-    hex::lower(&Sha256::digest(text)[..8])
 }
 
 /// The Redis that a configuration names.
@@ -200,29 +182,4 @@ pub fn overrides(config: &Config) -> Result<Vec<Override>, RunError> {
         Ok(Override { contract: o.contract, blocks, abi: Arc::new(version) })
     });
     overrides.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::filter::{ActionRule, Filter, Rule};
-    use crate::name::Name;
-
-    /// A block published in part by one version must be completed by the next.
-    #[test]
-    fn the_mark_of_a_selection_stays_what_it_is() {
-        // sha256 of `[true,false,true,true,false,{"include":[],"exclude":[]}]`.
-        let selection = Selection::default();
-        assert_eq!(mark(&selection), "97c369380756acc1");
-        assert_eq!(mark(&Selection { part_bytes: 1, ..selection }), "97c369380756acc1");
-        // Of `[true,true,false,true,false,{"include":[{"kind":"action","account":"eosio.token","name":"transfer","receiver":"*"}],"exclude":[]}]`.
-        let rule = ActionRule {
-            account: Some(Name::literal("eosio.token")),
-            name: Some(Name::literal("transfer")),
-            receiver: None,
-        };
-        let filter = Filter::new(vec![Rule::Action(rule)], Vec::new());
-        let selection = Selection { notifications: true, deltas: false, filter, ..Selection::default() };
-        assert_eq!(mark(&selection), "1e98675c48b51a94");
-    }
 }

@@ -9,10 +9,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
+use sha2::{Digest, Sha256};
 
 use crate::block::Checksum;
 use crate::cursor::CursorError;
 use crate::filter::Filter;
+use crate::hex;
 use crate::name::Name;
 use crate::ship::protocol::Protocol;
 use crate::walk::{ActionTrace, Header, Span};
@@ -54,6 +56,19 @@ impl Default for Selection {
             filter: Filter::default(),
             part_bytes: PART_BYTES,
         }
+    }
+}
+
+impl Selection {
+    /// What tells selections apart: entries of a block counted by one mean nothing to another. It stands for what decides a
+    /// block's events and their order, and nothing else: where parts end does not. As it is kept in Redis it must be the same
+    /// in the next version.
+    pub fn mark(&self) -> String {
+        let Selection { actions, notifications, deltas, native_deltas, blocks, filter, part_bytes: _ } = self;
+        // Names and flags: there is always JSON of them.
+        let text = serde_json::to_vec(&(actions, notifications, deltas, native_deltas, blocks, filter))
+            .unwrap_or_default();
+        hex::lower(&Sha256::digest(text)[..8])
     }
 }
 
@@ -284,5 +299,29 @@ impl Part {
         self.entries += run.entries;
         self.bytes += bytes;
         self.rows.push(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{ActionRule, Rule};
+
+    /// A block published in part by one version must be completed by the next.
+    #[test]
+    fn the_mark_of_a_selection_stays_what_it_is() {
+        // sha256 of `[true,false,true,true,false,{"include":[],"exclude":[]}]`.
+        let selection = Selection::default();
+        assert_eq!(selection.mark(), "97c369380756acc1");
+        assert_eq!(Selection { part_bytes: 1, ..selection }.mark(), "97c369380756acc1");
+        // Of `[true,true,false,true,false,{"include":[{"kind":"action","account":"eosio.token","name":"transfer","receiver":"*"}],"exclude":[]}]`.
+        let rule = ActionRule {
+            account: Some(Name::literal("eosio.token")),
+            name: Some(Name::literal("transfer")),
+            receiver: None,
+        };
+        let filter = Filter::new(vec![Rule::Action(rule)], Vec::new());
+        let selection = Selection { notifications: true, deltas: false, filter, ..Selection::default() };
+        assert_eq!(selection.mark(), "1e98675c48b51a94");
     }
 }

@@ -20,14 +20,14 @@ impl Style for Abieos {
 
     fn escape(out: &mut Out, byte: u8) {
         match byte {
-            b'"' => out.fixed(b"\\\""),
-            b'\\' => out.fixed(b"\\\\"),
-            b'\n' => out.fixed(b"\\n"),
-            b'\r' => out.fixed(b"\\r"),
-            b'\t' => out.fixed(b"\\t"),
+            b'"' => out.append(b"\\\""),
+            b'\\' => out.append(b"\\\\"),
+            b'\n' => out.append(b"\\n"),
+            b'\r' => out.append(b"\\r"),
+            b'\t' => out.append(b"\\t"),
             _ => {
-                out.fixed(b"\\u00");
-                out.fixed(&hex::UPPER[usize::from(byte)]);
+                out.append(b"\\u00");
+                out.append(&hex::UPPER[usize::from(byte)]);
             }
         }
     }
@@ -99,16 +99,16 @@ fn float(out: &mut Out, value: f64) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if !value.is_finite() {
         return match value {
-            f64::INFINITY => out.fixed(b"\"Infinity\""),
-            f64::NEG_INFINITY => out.fixed(b"\"-Infinity\""),
-            _ => out.fixed(b"\"NaN\""),
+            f64::INFINITY => out.append(b"\"Infinity\""),
+            f64::NEG_INFINITY => out.append(b"\"-Infinity\""),
+            _ => out.append(b"\"NaN\""),
         };
     }
     let size = value.abs();
     let whole = size >= EXACT || value as i64 as f64 == value;
     if whole && size < EXACT {
         return match value.to_bits() {
-            0x8000_0000_0000_0000 => out.fixed(b"-0"),
+            0x8000_0000_0000_0000 => out.append(b"-0"),
             _ => out.short(|room| number::signed(room, value as i64)),
         };
     }

@@ -27,17 +27,17 @@ impl Style for Wharfkit {
 
     fn escape(out: &mut Out, byte: u8) {
         match byte {
-            b'"' => out.fixed(b"\\\""),
-            b'\\' => out.fixed(b"\\\\"),
-            0x08 => out.fixed(b"\\b"),
-            b'\t' => out.fixed(b"\\t"),
-            b'\n' => out.fixed(b"\\n"),
-            0x0c => out.fixed(b"\\f"),
-            b'\r' => out.fixed(b"\\r"),
+            b'"' => out.append(b"\\\""),
+            b'\\' => out.append(b"\\\\"),
+            0x08 => out.append(b"\\b"),
+            b'\t' => out.append(b"\\t"),
+            b'\n' => out.append(b"\\n"),
+            0x0c => out.append(b"\\f"),
+            b'\r' => out.append(b"\\r"),
             0x7f => out.push(byte),
             _ => {
-                out.fixed(b"\\u00");
-                out.fixed(&hex::LOWER[usize::from(byte)]);
+                out.append(b"\\u00");
+                out.append(&hex::LOWER[usize::from(byte)]);
             }
         }
     }
@@ -120,16 +120,16 @@ impl Style for Wharfkit {
             digits(out, buffer.format_finite(value));
         } else {
             match value {
-                f64::INFINITY => out.fixed(b"Infinity"),
-                f64::NEG_INFINITY => out.fixed(b"-Infinity"),
-                _ => out.fixed(b"NaN"),
+                f64::INFINITY => out.append(b"Infinity"),
+                f64::NEG_INFINITY => out.append(b"-Infinity"),
+                _ => out.append(b"NaN"),
             }
         }
         out.push(b'"');
     }
 
     fn float128(out: &mut Out, bytes: &[u8; 16]) {
-        out.fixed(b"\"0x");
+        out.append(b"\"0x");
         hex::write_lower(out, bytes);
         out.push(b'"');
     }
@@ -189,7 +189,7 @@ fn digits(out: &mut Out, text: &str) {
             out.space(exponent.saturating_sub(rest.len())).fill(b'0');
         }
         _ if exponent == "-6" => {
-            out.fixed(b"0.00000");
+            out.append(b"0.00000");
             out.append(first.as_bytes());
             out.append(rest.as_bytes());
         }
